@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Asking Redis whether the slot is to be run here, until there is an answer.
+
+const (
+	firstPause   = 50 * time.Millisecond // between two questions to a Redis that does not answer; doubled each time
+	longestPause = 5 * time.Second
+	farewell     = 500 * time.Millisecond // for telling Redis that an attempt is not started after all
+)
+
+// An answer is what came of sending one question.
+type answer struct {
+	reply  *reply
+	err    error
+	remedy remedy
+}
+
+// begin asks until there is an answer, for as long as --redis-wait allows. A question that was sent and not answered may
+// hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
+// nobody would run it.
+func (r *run) begin() *exit {
+	var err error
+	metadata := fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID)
+	if r.lease, err = newLease(r.ledger, r.command.job, metadata, r.settings.lease); err != nil {
+		return &exit{status: exitBug, msg: err.Error()}
+	}
+	asked, mayHold := bootNow(), boot(0)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		a, stopped := r.ask()
+		if stopped == nil && a.err == nil && (a.reply.Verdict != "run" || r.inTime()) {
+			r.reply = a.reply
+			return nil
+		}
+		if stopped != nil || a.err == nil || a.remedy == unknown {
+			mayHold = bootNow().add(r.lease.ttl)
+		}
+		waited := time.Duration(bootNow() - asked)
+		if stopped == nil {
+			stopped = r.giveUp(a, waited, mayHold)
+		}
+		if stopped == nil {
+			stopped = r.rest(jitter(pause))
+		}
+		if stopped != nil {
+			if !mayHold.past() {
+				r.unstarted(0)
+			}
+			return stopped
+		}
+	}
+}
+
+// inTime says whether enough of a lease is left to start under it. An answer that came late is asked for again: that
+// gives the same token, and a whole lease.
+func (r *run) inTime() bool { return r.lease.kill().until() > r.lease.ttl/2 }
+
+// ask sends the question once. A signal ends the wait for the answer, not the question.
+func (r *run) ask() (answer, *exit) {
+	answered := make(chan answer, 1)
+	go func() {
+		open := r.server.open.Load()
+		reply, err := r.lease.begin(context.Background(), r.question())
+		a := answer{reply: reply, err: err}
+		if err != nil {
+			a.remedy = r.server.judge(err, open)
+		}
+		answered <- a
+	}()
+	for {
+		select {
+		case a := <-answered:
+			return a, nil
+		case s := <-r.signals:
+			if e := stoppedBy(s); e != nil {
+				return answer{}, e
+			}
+		}
+	}
+}
+
+// giveUp returns the exit if asking again does not help or has gone on long enough, else nil.
+func (r *run) giveUp(a answer, waited time.Duration, mayHold boot) *exit {
+	final := a.remedy == denied || a.remedy == broken
+	if a.err == nil || (!final && (waited < r.redisWait || !mayHold.past())) {
+		return nil
+	}
+	e := r.server.refusal(a.err, waited, a.remedy)
+	e.msg = r.name() + ": not run: " + e.msg
+	return e
+}
+
+// rest waits before the next question. A signal ends it.
+func (r *run) rest(pause time.Duration) *exit {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case s := <-r.signals:
+			if e := stoppedBy(s); e != nil {
+				return e
+			}
+		}
+	}
+}
+
+// stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to
+// stop.
+func stoppedBy(s os.Signal) *exit {
+	switch n := s.(unix.Signal); n {
+	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
+		return &exit{status: exitSignal + int(n)}
+	}
+	return nil
+}
+
+// jitter spreads hosts that fire at the same instant.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// unstarted tells the ledger that this attempt, begun or perhaps begun, is not started: it uses up no attempt, the lease
+// is given back, and a question that arrives later does nothing. It is said once; if it is lost, the slot is uncertain.
+func (r *run) unstarted(status int) {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	e := r.end()
+	e.State, e.Reason = "unstarted", "not_started"
+	if status != 0 {
+		e.Exit = fmt.Sprint(status)
+	}
+	r.lease.finish(ctx, e)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The command's life: started in a process group of its own, signalled as a group, reaped last. Its standard streams are
+// ours, handed over; nothing is copied.
+
+// passedOn are the signals that the command gets when onceonly gets them.
+var passedOn = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT,
+	unix.SIGWINCH}
+
+// listen subscribes to what is passed on, except what onceonly was started ignoring: to subscribe would end that, for the
+// command too.
+func listen() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	for _, s := range passedOn {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// A child is the running command. Its process group has the number pid, and keeps it until reap.
+type child struct {
+	pid      int
+	terminal bool          // its group is the terminal's foreground
+	ended    chan struct{} // closed when the leader has ended; it is not yet reaped
+}
+
+// startChild starts the command. It must be called from the main thread, which lives as long as the process: the
+// parent-death signal comes when the thread that started the child ends.
+func startChild(argv, environ []string) (*child, error) {
+	path, err := lookUp(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	c := &child{terminal: ownsTerminal(), ended: make(chan struct{})}
+	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	if c.terminal {
+		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
+	}
+	dieWithParent(attr.Sys)
+	if c.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
+		return nil, &fs.PathError{Op: "exec", Path: argv[0], Err: err}
+	}
+	go func() {
+		awaitEnd(c.pid)
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// lookUp finds the command in PATH, as a shell would; a relative hit is what the user's PATH asks for.
+func lookUp(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	return path, err
+}
+
+// ownsTerminal says whether stdin is a terminal and we are its foreground group.
+func ownsTerminal() bool {
+	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// signal sends to the whole group. Once the group is gone there is nobody to hear it.
+func (c *child) signal(s os.Signal) { unix.Kill(-c.pid, s.(unix.Signal)) }
+
+// reap returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
+// while its number cannot have been given to anybody else.
+func (c *child) reap(sweep bool) syscall.WaitStatus {
+	<-c.ended
+	if sweep {
+		c.signal(unix.SIGKILL)
+	}
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(c.pid, &status, 0, nil); err != syscall.EINTR {
+			break
+		}
+	}
+	if c.terminal {
+		signal.Ignore(unix.SIGTTOU)
+		unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+	}
+	return status
+}
+
+// statusOf is the exit status of a command: its own, or 128 and the number of the signal that killed it.
+func statusOf(w syscall.WaitStatus) int {
+	if w.Signaled() {
+		return exitSignal + int(w.Signal())
+	}
+	return w.ExitStatus()
+}
+
+// signalName is TERM for SIGTERM.
+func signalName(s syscall.Signal) string {
+	name := unix.SignalName(s)
+	if len(name) > 3 {
+		return name[3:]
+	}
+	return s.String()
+}
+
+// startFailure is the exit status and the reason of a command that could not be started, as a shell has them: 127 if it
+// is not there, 126 if it cannot be executed.
+func startFailure(err error) (int, string) {
+	var failed *exec.Error
+	status, reason := exitCannotExec, cause(err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		status, reason = exitNotFound, "not found in PATH"
+		if errors.As(err, &failed) && os.Getenv("PATH") == "" {
+			reason = "PATH is unset"
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		status = exitNotFound
+	}
+	return status, reason
+}

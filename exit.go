@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Exit statuses. The command's own is passed on; these are onceonly's.
+const (
+	exitUsage      = 64
+	exitAway       = 69 // Redis not reached, or not able to serve; nothing ran
+	exitBug        = 70
+	exitUnrecorded = 74 // the command succeeded, the ledger does not know
+	exitNotDone    = 75 // the slot is not done, and this call did not run it to its end
+	exitDenied     = 77 // Redis refuses the credentials, or a right is missing
+	exitDisagree   = 78 // hosts or lines disagree, or a configuration cannot be read
+	exitCannotExec = 126
+	exitNotFound   = 127
+	exitSignal     = 128 // plus the signal's number
+)
+
+// An exit is an error that knows the exit status, and what is said about it.
+type exit struct {
+	status int
+	msg    string // "" says nothing
+	hint   string
+	normal bool // said only with --verbose or on a terminal
+}
+
+func (e *exit) Error() string { return e.msg }
+
+// usage is a mistake in what the user typed.
+func usage(msg, hint string) *exit { return &exit{status: exitUsage, msg: msg, hint: hint} }
+
+// A usageError is what is wrong with one value; whoever knows where the value came from says so in front.
+type usageError struct{ msg, hint string }
+
+func (e *usageError) Error() string { return e.msg }
+
+// A voice says on stderr what a person should know. That it cannot be written never changes what happens.
+type voice struct {
+	w       io.Writer
+	verbose bool // say also what is normal
+}
+
+func (v *voice) say(format string, args ...any) {
+	io.WriteString(v.w, "onceonly: "+oneLine(fmt.Sprintf(format, args...))+"\n")
+}
+
+// normally says what is normal.
+func (v *voice) normally(format string, args ...any) {
+	if v.verbose {
+		v.say(format, args...)
+	}
+}
+
+func (v *voice) hint(text string) {
+	if text != "" {
+		v.say("hint: %s", text)
+	}
+}
+
+// leave says what an exit has to say.
+func (v *voice) leave(e *exit) {
+	if e.msg == "" || (e.normal && !v.verbose) {
+		return
+	}
+	v.say("%s", e.msg)
+	v.hint(e.hint)
+}
+
+// oneLine keeps a message one line, whatever a server or a user put into it.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// brief is a duration for people: 38s, 4m12s, 5m0s, 1h02m, 26h0m, 12d.
+func brief(d time.Duration) string {
+	d = d.Round(time.Second)
+	s, m, h := int(d/time.Second), int(d/time.Minute), int(d/time.Hour)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case m < 60:
+		return fmt.Sprintf("%dm%ss", m, padded(s%60))
+	case h < 72:
+		return fmt.Sprintf("%dh%sm", h, padded(m%60))
+	}
+	return fmt.Sprintf("%dd", h/24)
+}
+
+func padded(n int) string {
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%02d", n)
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The ledger remembers, for every slot of a job, what became of it. It outlives the lease: that a slot ran is what keeps
+// it from running again. Every change is one script, so it happens whole or not at all, and may be sent twice.
+
+//go:embed scripts/entry.lua
+var entryLua string
+
+//go:embed scripts/begin.lua
+var beginLua string
+
+//go:embed scripts/finish.lua
+var finishLua string
+
+//go:embed scripts/look.lua
+var lookLua string
+
+// An attempt is named by the run ID and the try: the n-th start under one hold of the lease.
+type attempt struct {
+	RunID string `json:"run_id"`
+	Try   int    `json:"try"`
+}
+
+// Asker is who asks, for people.
+type asker struct {
+	Host    string `json:"host"`
+	Machine string `json:"machine"` // tells apart two machines of one name; "" where --host names it
+	PID     int    `json:"pid"`
+	User    string `json:"user"`
+	ByHand  bool   `json:"by_hand"`
+	Version string `json:"version"`
+}
+
+// Terms are what the line says about the job, kept with it so that any host can tell what is due.
+type terms struct {
+	Every    string `json:"every"`
+	Schedule string `json:"schedule"`
+	DayStart string `json:"day_start"`
+	Attempts int    `json:"attempts"`
+	Lease    int64  `json:"lease"` // ms
+	Keep     int    `json:"keep"`  // slots
+	Zone     string `json:"zone"`
+	Offsets  string `json:"offsets"`
+	ZoneFrom string `json:"zone_from"` // default | explicit | date
+	Args     string `json:"args"`      // hash of the arguments where the name comes from the command, else ""
+	Line     string `json:"line"`      // hash of the command line
+}
+
+// A question is what begin.lua reads.
+type question struct {
+	attempt
+	asker
+	terms
+	Slot    string `json:"slot"`
+	Begins  int64  `json:"begins"` // ms
+	Now     int64  `json:"now"`    // ms, the host's clock just before sending
+	Rerun   string `json:"rerun"`
+	Overlap string `json:"overlap"`
+	Minute  string `json:"minute"`
+	Dated   bool   `json:"dated"`
+	Dry     bool   `json:"dry"`
+}
+
+// An entry is what the ledger says about one slot: its newest attempt, and which came before.
+type entry struct {
+	State   string   `json:"state"`
+	RunID   string   `json:"run_id"`
+	Try     int      `json:"try"`
+	Attempt int      `json:"attempt"`
+	Token   int64    `json:"token,string"`
+	Host    string   `json:"host"`
+	Machine string   `json:"machine"`
+	PID     int      `json:"pid"`
+	User    string   `json:"user"`
+	ByHand  bool     `json:"by_hand"`
+	Began   int64    `json:"began"` // ms, Redis's clock
+	Ended   int64    `json:"ended"` // ms, 0 while running
+	Exit    *int     `json:"exit"`
+	Signal  string   `json:"signal"`
+	Reason  string   `json:"reason"`
+	Kept    bool     `json:"kept"`
+	Extra   int      `json:"extra"`
+	Stale   int      `json:"stale"`
+	Rerun   string   `json:"rerun"`
+	Earlier []string `json:"earlier"`
+}
+
+// A reply is begin.lua's verdict, and what it is said with.
+type reply struct {
+	Verdict   string `json:"verdict"`
+	Token     int64  `json:"token,string"`
+	Attempt   int    `json:"attempt"`
+	Time      int64  `json:"time"` // ms, Redis's clock
+	Entry     *entry `json:"entry"`
+	Holder    string `json:"holder"` // the lock's value, "" if nobody has it
+	TTL       int64  `json:"ttl"`    // ms
+	Told      bool   `json:"told"`
+	Listed    string `json:"listed"`
+	Zone      string `json:"zone"`
+	ZoneHost  string `json:"zone_host"`
+	ZoneSince string `json:"zone_since"`
+	Low       int64  `json:"low"`
+	Paused    string `json:"paused"`
+	Current   string `json:"current"`
+	Heard     int64  `json:"heard"`
+	Asked     string `json:"asked"` // when this host first asked for this slot, HH:MM
+}
+
+// An end is what finish.lua reads: how an attempt ended.
+type end struct {
+	attempt
+	asker
+	terms
+	Slot    string `json:"slot"`
+	Begins  int64  `json:"begins"`
+	State   string `json:"state"` // done | failed | unstarted
+	Exit    string `json:"exit"`
+	Signal  string `json:"signal"`
+	Reason  string `json:"reason"`
+	Kept    bool   `json:"kept"`
+	Number  int    `json:"attempt"`
+	Token   int64  `json:"token,string"`
+	Began   int64  `json:"began"`
+	Took    int64  `json:"took"` // ms
+	Listed  bool   `json:"listed"`
+	Channel string `json:"channel"`
+}
+
+// A receipt is finish.lua's answer: ok, already, stale or late, and the entry as it is now.
+type receipt struct {
+	Verdict string `json:"verdict"`
+	Entry   *entry `json:"entry"`
+}
+
+// A ledger is one namespace in one Redis.
+type ledger struct {
+	redis.UniversalClient
+	namespace string
+}
+
+// Braces mark the hash tag that keeps a job's keys together in a cluster; in a name they are encoded, and so is the
+// sign that encodes.
+var keyEncoder = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+func (l *ledger) prefix(job string) string {
+	return keyEncoder.Replace(l.namespace) + ":{" + keyEncoder.Replace(job) + "}:"
+}
+
+// keys are a job's, in the order that every script expects.
+func (l *ledger) keys(job string) []string {
+	p := l.prefix(job)
+	return []string{p + "lock", p + "fence", p + "ledger", p + "slots", p + "log", p + "meta", p + "hosts"}
+}
+
+func (l *ledger) channel(job string) string { return l.prefix(job) + "events" }
+
+func (l *ledger) jobsKey() string { return keyEncoder.Replace(l.namespace) + ":jobs" }
+
+// list puts the job into the list of jobs, which lies apart from the job's own keys. Doing it again changes nothing.
+func (l *ledger) list(ctx context.Context, job string) error {
+	cmd := redis.NewIntCmd(ctx, "sadd", l.jobsKey(), job)
+	return l.Process(ctx, onceCmd{cmd})
+}
+
+// alone sends one of our scripts without redislock's.
+func (l *ledger) alone(ctx context.Context, script, job string, question any) (string, error) {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return "", err
+	}
+	cmd := eval(ctx, entryLua+script, l.keys(job), string(text))
+	l.Process(ctx, onceCmd{cmd})
+	return cmd.Text()
+}
+
+// foresee asks what begin would decide, and changes nothing.
+func (l *ledger) foresee(ctx context.Context, job string, q question) (*reply, error) {
+	q.Dry = true
+	text, err := l.alone(ctx, beginLua, job, q)
+	if err != nil {
+		return nil, err
+	}
+	return decode[reply](text)
+}
+
+// finish writes an end without touching the lease.
+func (l *ledger) finish(ctx context.Context, job string, e end) (*receipt, error) {
+	text, err := l.alone(ctx, finishLua, job, e)
+	if err != nil {
+		return nil, err
+	}
+	return decode[receipt](text)
+}
+
+func decode[T any](text string) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return nil, fmt.Errorf("the ledger's answer is not understood: %w", err)
+	}
+	return v, nil
+}
+
+// A onceCmd is never sent again by go-redis: the answer to a lost reply is ours to find, with the clock in sight. The
+// client's own MaxRetries is ignored by its cluster form.
+type onceCmd struct{ redis.Cmder }
+
+func (onceCmd) NoRetry() bool { return true }
+
+func eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	all := []any{"eval", script, len(keys)}
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	cmd := redis.NewCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+// A lease is counted from before the request that renewed it, so it ends here before it ends in Redis. The command is
+// dead when killMargin of it is left; it is told to stop before that. In time from the last renewal sent, for a lease T:
+//
+//	renewal at T/4, at most 30 s  <  TERM at 0.95 T − min(--kill-after, T/4)  <  KILL at 0.95 T  <  T
+//
+// What is left must cover the kill itself and the drift of two clocks over one lease.
+const (
+	killMargin    = 20 // KILL a twentieth of the lease before its end
+	renewEvery    = 4  // renew each quarter
+	renewAtMost   = 30 * time.Second
+	minimumLease  = time.Second
+	renewalAnswer = 3 * time.Second // how long one renewal waits for its answer
+)
+
+// errLost says that the lease is somebody else's, or gone: the command must stop at once.
+var errLost = errors.New("lease lost")
+
+//go:embed scripts/obtain.lua
+var obtainLua string
+
+//go:embed scripts/renew.lua
+var renewLua string
+
+//go:embed scripts/release.lua
+var releaseLua string
+
+// A lease is the right to run a job until it expires. Whoever has one must see that the command is dead by kill(), and
+// must not begin anything once the lease is past.
+type lease struct {
+	ledger *ledger
+	job    string
+	runID  string
+	ttl    time.Duration
+	client *redislock.Client
+	lock   *redislock.Lock
+	step   step
+	end    atomic.Int64 // boot: the lease lasts at least until then
+}
+
+func newLease(l *ledger, job, metadata string, ttl time.Duration) (*lease, error) {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	s := &lease{ledger: l, job: job, runID: hex.EncodeToString(id), ttl: ttl}
+	s.step.lease = s
+	s.step.metadata = metadata
+	s.client = redislock.New(&s.step)
+	return s, nil
+}
+
+// begin obtains the lease and asks begin.lua, in one step. A verdict other than run holds nothing.
+func (s *lease) begin(ctx context.Context, q question) (*reply, error) {
+	sent := bootNow()
+	q.RunID, q.Now = s.runID, millis(time.Now())
+	s.step.compose(obtainLua, beginLua, q)
+	lock, err := s.client.Obtain(ctx, s.ledger.keys(s.job)[0], s.ttl,
+		&redislock.Options{Token: s.runID, Metadata: s.step.metadata})
+	if err != nil && !errors.Is(err, redislock.ErrNotObtained) {
+		return nil, err
+	}
+	r, err := decode[reply](s.step.answer)
+	if err == nil && r.Verdict == "run" {
+		s.lock = lock
+		s.extend(sent)
+	}
+	return r, err
+}
+
+// renew asks for a whole lease more. errLost means that there is none any more.
+func (s *lease) renew(ctx context.Context) error {
+	sent := bootNow()
+	s.step.compose(renewLua, "", nil)
+	err := s.lock.Refresh(ctx, s.ttl, nil)
+	if errors.Is(err, redislock.ErrNotObtained) {
+		return errLost // its place is taken by regain, once a lapsed lease can be taken back
+	}
+	if err == nil {
+		s.extend(sent)
+	}
+	return err
+}
+
+// finish writes the end and gives the lease back, in one step. It does the first also where the second has become
+// impossible because the lease lapsed.
+func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
+	e.RunID = s.runID
+	if s.lock == nil || e.Kept {
+		return s.ledger.finish(ctx, s.job, e)
+	}
+	s.step.compose(releaseLua, finishLua, e)
+	if err := s.lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
+		return nil, err
+	}
+	return decode[receipt](s.step.answer)
+}
+
+func (s *lease) extend(sent boot) { s.end.Store(int64(sent.add(s.ttl))) }
+
+func (s *lease) ends() boot { return boot(s.end.Load()) }
+
+// kill is when the command must be dead at the latest.
+func (s *lease) kill() boot { return s.ends().add(-s.ttl / killMargin) }
+
+// term is when the command is told to stop if nothing is heard from Redis.
+func (s *lease) term(grace time.Duration) boot { return s.kill().add(-min(grace, s.ttl/4)) }
+
+func (s *lease) interval() time.Duration { return min(s.ttl/renewEvery, renewAtMost) }
+
+// retryInterval is the pause after a failed renewal.
+func (s *lease) retryInterval() time.Duration { return min(time.Second, s.ttl/20) }
+
+// A step is what redislock sends its scripts through: it takes the library's own source, sets it into a frame with ours,
+// and sends both as one EVAL. The library sees its own answer, and ours lies beside it.
+type step struct {
+	redis.Scripter // nil: what redislock does not call does not exist
+	lease          *lease
+	metadata       string
+	frame          string
+	question       string
+	answer         string
+}
+
+// compose sets what goes with the next request.
+func (s *step) compose(frame, ours string, q any) {
+	s.frame, s.question, s.answer = frame, "", ""
+	if ours != "" {
+		text, err := json.Marshal(q)
+		if err != nil {
+			panic(err) // the types are ours, and all of them can be marshalled
+		}
+		s.frame = strings.Replace(frame, "--[[ours]]", entryLua+ours, 1)
+		s.question = string(text)
+	}
+}
+
+// EvalSha answers that the script is not cached, so that one request is enough, on a warm server and on a cold one.
+func (s *step) EvalSha(ctx context.Context, sha string, _ []string, _ ...any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx, "evalsha", sha)
+	cmd.SetErr(redis.ErrNoScript)
+	return cmd
+}
+
+// Eval sends redislock's script and ours.
+func (s *step) Eval(ctx context.Context, source string, _ []string, args ...any) *redis.Cmd {
+	script := strings.Replace(s.frame, "--[[lease]]", source, 1)
+	cmd := eval(ctx, script, s.lease.ledger.keys(s.lease.job), append(args, s.question)...)
+	s.lease.ledger.Process(ctx, onceCmd{cmd})
+	return s.split(ctx, cmd)
+}
+
+// split keeps our answer and hands redislock its own.
+func (s *step) split(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
+	theirs := redis.NewCmd(ctx)
+	both, err := cmd.Slice()
+	switch {
+	case err != nil:
+		theirs.SetErr(err)
+	case len(both) != 2:
+		theirs.SetErr(errors.New("not the answer of a script of ours"))
+	default:
+		s.answer, _ = both[1].(string)
+		if theirs.SetVal(both[0]); both[0] == nil {
+			theirs.SetErr(redis.Nil)
+		}
+	}
+	return theirs
+}

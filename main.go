@@ -1,0 +1,170 @@
+// Onceonly runs a command once in a cluster of hosts that all have the same crontab.
+//
+// Read run.go first: it follows one run from top to bottom. Behind it stand
+//
+//	slot.go     which slot, which business date (schedule.go, period.go, wall.go, date.go)
+//	lock.go     the lease: obtain, renew, lose       ledger.go   entries, and the scripts that move them
+//	ask.go      asking whether to run                verdict.go  what the answer means
+//	watch.go    while the command runs               child.go    the command: start, signal, reap
+//	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
+//	options.go  flag, environment, file              status.go   what ran
+//
+// What must be atomic is one Lua file each under scripts.
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+)
+
+var version = "0.1.0"
+
+//go:embed man/help.txt
+var helpText string
+
+//go:embed man/run.txt
+var runText string
+
+//go:embed man/status.txt
+var statusText string
+
+// The command is started from the main thread, which lives as long as the process: see startChild.
+func init() { runtime.LockOSThread() }
+
+func main() { os.Exit(onceonly(os.Args, os.Stdout, os.Stderr)) }
+
+// onceonly runs one command line and returns the exit status. It is the one place that tells an error.
+func onceonly(args []string, stdout, stderr io.Writer) int {
+	v := &voice{w: stderr, verbose: isTerminal(2)}
+	err := app(args, stdout, v).Run(reorder(args))
+	var e *exit
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &e):
+		e = usage(err.Error(), "onceonly --help")
+	}
+	v.leave(e)
+	return e.status
+}
+
+func isTerminal(fd int) bool {
+	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil
+}
+
+// app is the command line as urfave/cli knows it. Values are taken as text, and checked where their place is known.
+func app(args []string, stdout io.Writer, v *voice) *cli.App {
+	cli.HelpPrinter = func(w io.Writer, text string, _ any) { io.WriteString(w, text) }
+	cli.VersionFlag = &cli.BoolFlag{Name: "version"}
+	return &cli.App{
+		Name: "onceonly", Version: version, Writer: stdout, ErrWriter: io.Discard,
+		CustomAppHelpTemplate: helpText, HideHelpCommand: true,
+		ExitErrHandler: func(*cli.Context, error) {}, OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usage(fmt.Sprintf("no command %q", c.Args().First()), "onceonly --help")
+			}
+			return usage("no command", "onceonly --help")
+		},
+		Commands: []*cli.Command{
+			newCommand("run", runText, runOptions, func(c *cli.Context, s *settings) error {
+				return withCall(c, args, s, v, func(call *call) error { return orNil(call.execute(v)) })
+			}),
+			newCommand("explain", runText, runOptions, func(c *cli.Context, s *settings) error {
+				return withCall(c, args, s, v, func(call *call) error { return orNil(call.explain(stdout)) })
+			}),
+			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
+				return status(c.Args().Slice(), s, stdout)
+			}),
+		},
+	}
+}
+
+// orNil keeps a nil exit from becoming an error that is not nil.
+func orNil(e *exit) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error {
+	text := strings.TrimPrefix(err.Error(), "flag provided but not defined: ")
+	if text != err.Error() {
+		return usage("no option "+text, "onceonly --help")
+	}
+	return usage(strings.Replace(text, "flag needs an argument: ", "no value for ", 1), "onceonly --help")
+}
+
+// newCommand makes a command of a table of options.
+func newCommand(name, help string, options []*option, action func(*cli.Context, *settings) error) *cli.Command {
+	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError,
+		Action: func(c *cli.Context) error {
+			given := func(name string) (string, bool) { return fmt.Sprint(c.Value(name)), c.IsSet(name) }
+			s, err := gather(options, given, os.LookupEnv)
+			if err != nil {
+				return err
+			}
+			return action(c, s)
+		}}
+	for _, o := range options {
+		c.Flags = append(c.Flags, o.cli())
+	}
+	return c
+}
+
+// cli is the option as urfave/cli has it.
+func (o *option) cli() cli.Flag {
+	var aliases []string
+	if o.alias != "" {
+		aliases = []string{o.alias}
+	}
+	if o.flag {
+		return &cli.BoolFlag{Name: o.name, Aliases: aliases}
+	}
+	return &cli.StringFlag{Name: o.name, Aliases: aliases}
+}
+
+// reorder puts the options of a command before its job, where urfave/cli looks for them. What follows the command of run
+// and explain is that command's own, and stays where it is.
+func reorder(args []string) []string {
+	if len(args) < 2 || args[1] != "status" {
+		return args
+	}
+	var options, rest []string
+	for words := args[2:]; len(words) > 0; {
+		word := words[0]
+		switch {
+		case word == "--":
+			rest, words = append(rest, words[1:]...), nil
+			continue
+		case len(word) > 1 && word[0] == '-':
+			n := min(1+takesValue(word), len(words))
+			options, words = append(options, words[:n]...), words[n:]
+		default:
+			rest, words = append(rest, word), words[1:]
+		}
+	}
+	return slices.Concat(args[:2], options, []string{"--"}, rest)
+}
+
+// takesValue is 1 if the next word is this option's value.
+func takesValue(word string) int {
+	name := strings.TrimLeft(word, "-")
+	for _, o := range statusOptions {
+		if (o.name == name || o.alias == name) && !o.flag {
+			return 1
+		}
+	}
+	return 0
+}

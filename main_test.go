@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
+// tests share, each with a namespace of its own; who breaks a Redis starts another.
+
+var (
+	binary string       // the built onceonly
+	shared *redisServer // never stopped, paused or flushed by a test
+)
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "onceonly")
+	if err != nil {
+		return fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "onceonly")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fatal(fmt.Errorf("build: %v\n%s", err, out))
+	}
+	for _, v := range os.Environ() { // no setting of the caller's shell reaches a test
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ONCEONLY_") && name != "ONCEONLY_FUZZ" &&
+			!strings.HasPrefix(name, "ONCEONLY_TEST_") && name != "ONCEONLY_TRIPLES" {
+			os.Unsetenv(name)
+		}
+	}
+	os.Setenv("ONCEONLY_CONFIG", filepath.Join(dir, "onceonly.conf"))
+	if err := os.WriteFile(os.Getenv("ONCEONLY_CONFIG"), nil, 0o600); err != nil {
+		return fatal(err)
+	}
+	if shared, err = startRedis(dir); err != nil {
+		return fatal(err)
+	}
+	defer shared.stop()
+	return m.Run()
+}
+
+func fatal(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// A redisServer is a redis-server of its own, on a loopback port and a unix socket.
+type redisServer struct {
+	port   int
+	socket string
+	dir    string
+	cmd    *exec.Cmd
+	rdb    *redis.Client
+}
+
+// startRedis starts a server in a new folder below dir, and returns when it answers.
+func startRedis(dir string, args ...string) (*redisServer, error) {
+	dir, err := os.MkdirTemp(dir, "redis")
+	if err != nil {
+		return nil, err
+	}
+	r := &redisServer{dir: dir, socket: filepath.Join(dir, "s")}
+	if r.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	return r, r.start(args...)
+}
+
+func (r *redisServer) start(args ...string) error {
+	all := append([]string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--unixsocket", r.socket, "--dir", r.dir,
+		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(r.dir, "log")}, args...)
+	r.cmd = exec.Command("redis-server", all...)
+	if err := r.cmd.Start(); err != nil {
+		return fmt.Errorf("these tests need redis-server (scripts/setup installs it): %w", err)
+	}
+	r.rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, MaxRetries: -1, Protocol: 2})
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		c, err := net.Dial("unix", r.socket)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(deadline) {
+			r.stop()
+			return fmt.Errorf("redis-server does not answer: %w", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (r *redisServer) url() string { return "redis://127.0.0.1:" + strconv.Itoa(r.port) + "/0" }
+
+func (r *redisServer) address() string { return "127.0.0.1:" + strconv.Itoa(r.port) }
+
+// stop ends the server by its process ID. What it held is gone, unless its arguments say otherwise.
+func (r *redisServer) stop() {
+	r.rdb.Close()
+	r.cmd.Process.Kill()
+	r.cmd.Wait()
+}
+
+// newRedis is a server for one test.
+func newRedis(t *testing.T, args ...string) *redisServer {
+	t.Helper()
+	r, err := startRedis(t.TempDir(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// A host is a machine as the tests have it: a name, and the environment of its crontab.
+type host struct {
+	t    *testing.T
+	name string
+	env  []string
+}
+
+// newHost makes a host that uses the shared Redis in the test's own namespace; more of env beats that.
+func newHost(t *testing.T, name string, env ...string) *host {
+	base := []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "TZ=UTC",
+		"ONCEONLY_CONFIG=" + os.Getenv("ONCEONLY_CONFIG"), "ONCEONLY_REDIS=" + shared.url(),
+		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=" + name}
+	return &host{t: t, name: name, env: append(base, env...)}
+}
+
+func namespaceOf(t *testing.T) string {
+	return strings.NewReplacer("/", ".", " ", "_").Replace(t.Name())
+}
+
+// A result is what a process left.
+type result struct {
+	status         int
+	stdout, stderr string
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("status %d\nstdout: %q\nstderr: %q", r.status, r.stdout, r.stderr)
+}
+
+// command is onceonly on that host, not yet started.
+func (h *host) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env = slices.Clone(h.env)
+	return cmd
+}
+
+// run runs onceonly on that host to its end.
+func (h *host) run(args ...string) result {
+	h.t.Helper()
+	var out, err strings.Builder
+	cmd := h.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &err
+	return result{exitStatus(h.t, cmd.Run()), out.String(), err.String()}
+}
+
+func exitStatus(t *testing.T, err error) int {
+	t.Helper()
+	var e *exec.ExitError
+	if err != nil && !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	if e == nil {
+		return 0
+	}
+	return e.ExitCode()
+}
+
+// want fails the test if a process did not leave this status and exactly this on stderr.
+func (r result) want(t *testing.T, status int, stderr string) {
+	t.Helper()
+	if r.status != status || r.stderr != stderr {
+		t.Errorf("got %v\nwant status %d, stderr %q", r, status, stderr)
+	}
+}
+
+// eventually waits for a fact, with a deadline.
+func eventually(t *testing.T, what string, fact func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !fact(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// lines are the lines of a file; none if it is not there.
+func lines(name string) []string {
+	text, _ := os.ReadFile(name)
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// entryOf reads an entry of the shared ledger.
+func entryOf(t *testing.T, job, slot string) *entry {
+	t.Helper()
+	l := &ledger{shared.rdb, namespaceOf(t)}
+	text, err := shared.rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
+	if err != nil {
+		t.Fatalf("entry %s %s: %v", job, slot, err)
+	}
+	e, err := decode[entry](text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestScript runs testdata/script/*.txtar: what a user types, and what comes of it. Each has a namespace of its own in
+// the shared Redis. Beside testscript's commands there is
+//
+//	status N command...     runs it, and wants that exit status
+//	redis-server            starts a Redis for this script alone: $REDIS_PORT, $REDIS_SOCKET
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", filepath.Dir(binary)+":"+os.Getenv("PATH"))
+			e.Setenv("TZ", "UTC")
+			e.Setenv("ONCEONLY_CONFIG", os.Getenv("ONCEONLY_CONFIG"))
+			e.Setenv("ONCEONLY_REDIS", shared.url())
+			e.Setenv("ONCEONLY_NAMESPACE", "script."+filepath.Base(e.WorkDir))
+			e.Setenv("ONCEONLY_HOST", "web-1")
+			e.Setenv("REDIS_PORT", strconv.Itoa(shared.port))
+			e.Setenv("REDIS_SOCKET", shared.socket)
+			now := time.Now().UTC()
+			e.Setenv("TODAY", now.Format(time.DateOnly))
+			e.Setenv("YESTERDAY", now.AddDate(0, 0, -1).Format(time.DateOnly))
+			e.Setenv("TOMORROW", now.AddDate(0, 0, 1).Format(time.DateOnly))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "redis-server": scriptRedis},
+	})
+}
+
+func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var e *exec.ExitError
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &e) {
+		got = e.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+func scriptRedis(ts *testscript.TestScript, _ bool, args []string) {
+	r, err := startRedis(ts.Getenv("WORK"), args...)
+	ts.Check(err)
+	ts.Defer(r.stop)
+	ts.Setenv("REDIS_PORT", strconv.Itoa(r.port))
+	ts.Setenv("REDIS_SOCKET", r.socket)
+	ts.Setenv("ONCEONLY_REDIS", r.url())
+}

@@ -1,0 +1,153 @@
+-- begin.lua decides about a slot and, if it may run, writes the attempt and gives its token. It follows redislock's
+-- obtain in the same EVAL (obtain.lua), or stands alone when only asked what would happen (dry).
+-- KEYS  as in entry.lua
+-- ARGV  1 question (JSON):
+--   run_id try      name the attempt; run_id is the lock's token too
+--   slot begins     the slot's name; its beginning, ms
+--   now             the host's clock, ms, read just before sending
+--   attempts        starts allowed, over all hosts
+--   rerun           '', or why one further attempt is wanted
+--   overlap         skip | wait: what to do while another slot of the job runs
+--   zone offsets zone_from   IANA name; its UTC offsets in January and July; default | explicit | date
+--   args            '', or the hash of the arguments where the name comes from the command
+--   line            hash of the command line
+--   minute          '', or the host's wall clock, HH:MM, of a line that does not say how often it runs
+--   host machine pid user by_hand version   who asks; machine is '' where --host names it
+--   every schedule day_start lease dated     the line: period or fields, HH:MM, ms; dated: asked with --date
+--   keep            slots to keep
+--   dry             true: decide, write nothing
+-- Returns JSON: verdict, and what it is said with:
+--   run      token attempt; entry is the one before, if any
+--   lost     this attempt was begun, and its lease is no longer its own
+--   ended    this attempt was begun, and its end is known
+--   clock zone args line notdaily    hosts or lines disagree
+--   old      below the low-water mark
+--   done busy paused failed uncertain behind    as DESIGN names them
+--   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
+local m = {}
+local flat = redis.call('HGETALL', META)
+for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
+local e = read(q.slot)
+local held = redis.call('GET', LOCK) or ''
+local owner = string.sub(held, 1, 32)
+local mine = owner == q.run_id or (q.dry and owner == '')
+local fence = tonumber(redis.call('GET', FENCE) or '0')
+local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
+local asked = redis.call('HGET', HOSTS, id)
+asked = asked and cjson.decode(asked) or {}
+
+local answers = { run = 'ran', paused = 'paused', done = 'done', busy = 'busy', failed = 'failed', uncertain = 'uncertain' }
+local whys = { clock = 'clock', zone = 'zone', shape = 'shape', args = 'arguments', line = 'arguments',
+  notdaily = 'not_daily', old = 'old' }
+
+-- rollcall keeps what this host asked and was told. It never changes the verdict. The first question about a slot
+-- decides its minute and its line: the second line of one name stays refused, however often it asks.
+local function rollcall(verdict)
+  if q.dry then return end
+  local first = asked.slot == q.slot and asked or {}
+  local answer = answers[verdict] or (whys[verdict] and 'refused') or (q.overlap == 'skip' and 'skipped' or 'waiting')
+  pcall(redis.call, 'HSET', HOSTS, id, cjson.encode({ asked = ms, slot = q.slot, answer = answer, why = whys[verdict],
+    line = first.line or q.line, minute = first.minute or q.minute, version = q.version }))
+end
+
+-- reply answers. A verdict without a run leaves no lease behind, except where a late copy of an older question
+-- meets the living run of the same run ID.
+local function reply(verdict, more)
+  local own = e and e.run_id == q.run_id
+  local alive = own and ((e.state == 'running' and verdict ~= 'lost') or (e.kept and q.try <= e.try))
+  if verdict ~= 'run' and mine and not alive and not q.dry then
+    redis.call('DEL', LOCK)
+    if own and e.kept then
+      e.kept = nil
+      write(q.slot, e)
+    end
+  end
+  local r = more or {}
+  r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, e, held, redis.call('PTTL', LOCK)
+  r.listed, r.zone, r.zone_host, r.zone_since, r.low = m.listed, m.zone, m.zone_host, m.zone_since, tonumber(m.low)
+  r.paused, r.current, r.heard, r.asked = m.paused, m.current, tonumber(m.heard), asked.minute
+  return cjson.encode(r)
+end
+
+local function answer(verdict, more)
+  rollcall(verdict)
+  return reply(verdict, more)
+end
+
+-- history leaves an entry that is no verdict: such a slot runs when it is asked for again.
+local function history(state)
+  if q.dry or (e and not note(e)) then return end
+  rank(m.current)
+  write(q.slot, { state = state, attempt = 0, host = q.host, began = ms })
+end
+
+-- once marks an entry as told by this asker, so that one host of the fleet speaks and the others are silent.
+local function once()
+  local t = tag(q.run_id, q.try)
+  if not e.told and not q.dry then
+    e.told = t
+    write(q.slot, e)
+  end
+  return { told = q.dry or e.told == t }
+end
+
+-- 1. The same question again, or a late copy of an old one.
+if is(e, q.run_id, q.try) then
+  if e.state ~= 'running' then return reply('ended') end
+  if not mine or fence ~= tonumber(e.token) then return reply('lost') end -- somebody began since: this token is spent
+  return reply('run', { token = e.token, attempt = e.attempt })
+end
+if e and (position(e, q.run_id, q.try) or (e.run_id == q.run_id and q.try < e.try)) then return reply('ended') end
+
+-- 2. Hosts or lines disagree.
+local forced = q.rerun ~= '' or (e and e.reopened)
+if math.abs(q.now - ms) > 3600000 then return answer('clock') end
+if q.zone_from == 'default' and m.offsets and m.offsets ~= q.offsets then return answer('zone') end
+if e and e.args and q.args ~= '' and e.args ~= q.args and not forced then return answer('args') end
+local before = asked.slot == q.slot and asked.line
+  or (e and e.host == q.host and (e.machine or '') == q.machine and e.line)
+if before and before ~= q.line and not forced then return answer('line') end
+
+-- 3. What the ledger says.
+if not e and m.low and q.begins <= tonumber(m.low) then return answer('old') end
+local again = q.minute ~= '' and asked.slot == q.slot and asked.minute ~= '' and asked.minute ~= q.minute
+if e and e.state == 'done' and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
+local begun = e and (e.state == 'running' or e.kept)
+if begun and owner ~= '' and owner == e.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
+local pause = m.paused and cjson.decode(m.paused)
+if pause and not (pause['until'] and pause['until'] <= ms) then
+  history('paused')
+  return answer('paused')
+end
+local n = e and e.attempt or 0
+if n > 0 and n >= q.attempts + (e.extra or 0) and q.rerun == '' then
+  return answer(e.state == 'running' and 'uncertain' or 'failed', once())
+end
+
+-- 4. Somebody else holds the job, or may still be running without a lease.
+if not mine then
+  if q.overlap == 'skip' then history('skipped') end
+  return answer('behind')
+end
+if q.dry then return answer('run', { token = int(math.max(fence + 1, ms)), attempt = n + 1 }) end
+
+-- 5. Run.
+local token = int(math.max(fence + 1, ms))
+local new = { state = 'running', run_id = q.run_id, try = q.try, attempt = n + 1, token = token, host = q.host,
+  pid = q.pid, user = q.user, began = ms, line = q.line, extra = e and e.extra, stale = e and e.stale }
+if q.machine ~= '' then new.machine = q.machine end
+if q.args ~= '' then new.args = q.args end
+if q.by_hand then new.by_hand = true end
+if q.rerun ~= '' then new.rerun = q.rerun end
+if e and e.run_id then new.earlier = list(e, e.run_id, e.try, e.began, e.state ~= 'running') end
+event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
+  'run_id', q.run_id, 'version', q.version)
+if e and e.state == 'running' then redis.call('HINCRBY', META, 'count_uncertain', 1) end
+rank(q.slot)
+redis.call('SET', FENCE, token)
+if q.zone_from == 'explicit' or (q.zone_from == 'default' and not m.offsets) then zone() end
+if not q.dated or not m.attempts then line() end
+redis.call('HSET', META, 'current', q.slot, 'heard', int(ms))
+rollcall('run')
+write(q.slot, new)
+return reply('run', { token = token, attempt = n + 1 })

@@ -1,0 +1,93 @@
+-- entry.lua is what begin, finish and regain share: it stands in front of each of them, inside the same function.
+-- KEYS  1 lock    string, redislock's: run ID, then host:pid
+--       2 fence   string: the newest token
+--       3 ledger  hash: slot -> entry (JSON)
+--       4 slots   sorted set: slot -> its beginning, ms
+--       5 log     stream of what happened
+--       6 meta    hash: the line, its zone, pause, low-water mark, newest slot, counters
+--       7 hosts   hash: host -> its last question (JSON), the roll call
+-- ARGV  1 question (JSON); each script lists the fields that it reads
+-- Redis keeps what a failed script has written, so whatever can fail comes first and the entry is written last.
+local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
+local q = cjson.decode(ARGV[1])
+local clock = redis.call('TIME')
+local ms = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+-- int prints a number as an integer. Lua's own tostring makes 1.7958852010931e+15 of a large one.
+local function int(x) return string.format('%.0f', x) end
+
+local function read(slot)
+  local raw = redis.call('HGET', LEDGER, slot)
+  return raw and cjson.decode(raw) or nil
+end
+
+local function write(slot, e) redis.call('HSET', LEDGER, slot, cjson.encode(e)) end
+
+-- holds says whether the first 32 bytes of the lock, a run ID, are this one.
+local function holder() return string.sub(redis.call('GET', LOCK) or '', 1, 32) end
+
+-- is says whether the entry's newest attempt is this one.
+local function is(e, run, try) return e and e.run_id == run and e.try == try end
+
+-- note says whether an entry is history only: nothing has begun, so nothing can be lost by writing over it.
+local function note(e) return e.state == 'skipped' or e.state == 'paused' or e.state == 'missed' end
+
+-- An entry lists its earlier attempts, "<12 digits of the run ID>.<try>.<minute>", with a '+' once the end is known.
+-- A copy of a question that comes late finds itself in the list, and changes nothing.
+local function tag(run, try) return string.sub(run, 1, 12) .. '.' .. int(try) .. '.' end
+
+local function position(e, run, try)
+  local t = tag(run, try)
+  for k, a in ipairs(e.earlier or {}) do
+    if string.sub(a, 1, #t) == t then return k end
+  end
+end
+
+local function ended(e, k) return string.sub(e.earlier[k], -1) == '+' end
+
+-- list adds an attempt to the earlier ones. A begin is refused when it is more than an hour off the clock (a host's
+-- clock may be wrong by one more), so one that is three hours old can be forgotten.
+local function list(e, run, try, at, over)
+  local minute, kept = math.floor(at / 60000), {}
+  for _, a in ipairs(e.earlier or {}) do
+    local m = tonumber(string.match(a, '%.(%d+)%+?$'))
+    if m > ms / 60000 - 180 then kept[#kept + 1] = a end
+  end
+  kept[#kept + 1] = tag(run, try) .. int(minute) .. (over and '+' or '')
+  while #kept > 500 do table.remove(kept, 1) end
+  return kept
+end
+
+-- event appends to the log: what, and the rest as name, value, name, value.
+local function event(what, ...)
+  redis.call('XADD', LOG, 'MAXLEN', '~', int(q.keep * 4), '*', 'event', what, 'slot', q.slot, ...)
+end
+
+-- rank puts the slot into its order and forgets the oldest beyond keep. What is forgotten is refused from then on: the
+-- low-water mark says how far back the ledger reaches. The holder's slot is never forgotten.
+local function rank(current)
+  redis.call('ZADD', SLOTS, int(q.begins), q.slot)
+  redis.call('HSETNX', META, 'first', q.slot)
+  local over = redis.call('ZCARD', SLOTS) - q.keep
+  if over <= 0 then return end
+  local low = tonumber(redis.call('HGET', META, 'low') or '-1')
+  local old = redis.call('ZRANGE', SLOTS, 0, math.min(over, 16) - 1, 'WITHSCORES')
+  for k = 1, #old, 2 do
+    if old[k] ~= q.slot and old[k] ~= current then
+      redis.call('ZREM', SLOTS, old[k])
+      redis.call('HDEL', LEDGER, old[k])
+      low = math.max(low, tonumber(old[k + 1]))
+    end
+  end
+  if low >= 0 then redis.call('HSET', META, 'low', int(low)) end
+end
+
+-- line keeps the job's line, so that any host can tell what is due.
+local function line()
+  redis.call('HSET', META, 'every', q.every, 'schedule', q.schedule, 'day_start', q.day_start,
+    'attempts', int(q.attempts), 'lease', int(q.lease))
+end
+
+local function zone()
+  redis.call('HSET', META, 'zone', q.zone, 'offsets', q.offsets, 'zone_host', q.host, 'zone_since', int(ms))
+end

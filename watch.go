@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watching over the command: signals are passed on, the lease is kept, and where it cannot be kept the command is stopped
+// before it is over.
+
+// Why onceonly itself stopped the command; the ledger's words.
+const (
+	whyLost = "lease_lost"
+	whyAway = "redis_away"
+)
+
+// A watch is what happened while the command ran.
+type watch struct {
+	run         *run
+	child       *child
+	why         string // why onceonly stopped it, "" if it did not
+	stopAt      boot   // when it was told to stop
+	interrupted bool   // a signal that asks to stop was passed on
+	killed      bool
+}
+
+// watch returns when the command has ended.
+func (r *run) watch(c *child) *watch {
+	w := &watch{run: r, child: c}
+	ctx, cancel := context.WithCancel(context.Background())
+	kept := make(chan error)
+	lost := kept
+	go func() {
+		if err := r.lease.keep(ctx, r.outage); err != nil {
+			kept <- err
+		}
+		close(kept)
+	}()
+	deadline := time.NewTimer(w.next().until())
+	for {
+		select {
+		case <-c.ended:
+			cancel()
+			for range kept { // until no renewal is under way
+			}
+			return w
+		case s := <-r.signals:
+			w.pass(s)
+		case <-lost:
+			lost = nil
+			w.stop(whyLost)
+		case <-deadline.C:
+			w.due()
+		}
+		deadline.Reset(w.next().until())
+	}
+}
+
+// pass hands a signal to the command. Whoever asks a second time to stop means it.
+func (w *watch) pass(s os.Signal) {
+	again := w.interrupted && (s == unix.SIGINT || s == unix.SIGTERM)
+	w.interrupted = w.interrupted || stoppedBy(s) != nil
+	if again {
+		s = unix.SIGKILL
+	}
+	w.child.signal(s)
+}
+
+// stop tells the command to stop; it is killed --kill-after later, and never later than the lease allows.
+func (w *watch) stop(why string) {
+	if w.why == "" {
+		w.stopAt = bootNow()
+	}
+	w.why = why
+	w.child.signal(unix.SIGTERM)
+}
+
+// next is the next instant at which something may have to be done. What a renewal has moved on is seen when it comes.
+func (w *watch) next() boot {
+	switch {
+	case w.killed:
+		return bootNow().add(time.Hour)
+	case w.why == "":
+		return w.run.lease.term(w.run.killAfter)
+	}
+	return min(w.stopAt.add(w.run.killAfter), w.run.lease.kill())
+}
+
+// due does what the instant asks for, if it has really come: timers stand still in suspend, and leases do not.
+func (w *watch) due() {
+	switch {
+	case !w.next().past():
+	case w.why == "":
+		w.stop(whyAway)
+	default:
+		w.killed = true
+		w.child.signal(unix.SIGKILL)
+	}
+}
+
+// reason is why the attempt failed, if not by itself.
+func (w *watch) reason() string {
+	switch {
+	case w.why == whyAway:
+		return whyLost // the ledger has one word for both: the lease could not be kept
+	case w.why == "" && w.interrupted:
+		return "interrupted"
+	}
+	return w.why
+}
+
+// stopped says why the command was stopped.
+func (w *watch) stopped(r *run, now *entry) string {
+	if w.why == whyAway {
+		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s",
+			r.clock(millis(time.Now().Add(r.lease.ends().until()-r.lease.ttl))), r.clock(millis(time.Now().Add(r.lease.ends().until()))))
+	}
+	if now != nil && now.RunID != r.lease.runID && now.RunID != "" {
+		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.slot.name, now.Attempt)
+	}
+	return "stopped: lease lost"
+}
+
+// outage tells of a lease that is not renewed, once until it is renewed again.
+func (r *run) outage(err error) {
+	ends := r.lease.ends().until()
+	r.voice.say("%s: lease not renewed for %s: %s; going on until %s", r.name(), brief(r.lease.ttl-ends), cause(err),
+		r.clock(millis(time.Now().Add(r.lease.term(r.killAfter).until()))))
+}
+
+// keep renews the lease until ctx is done. It returns errLost as soon as there is nothing left to renew; that a Redis
+// which does not answer makes it lapse is for the caller to see, by the clock.
+func (s *lease) keep(ctx context.Context, outage func(error)) error {
+	failures := 0
+	for pause := s.interval(); wait(ctx, pause); {
+		err := s.renewBy(ctx, s.kill())
+		switch {
+		case errors.Is(err, errLost):
+			return err
+		case err == nil:
+			failures, pause = 0, s.interval()
+			continue
+		}
+		if failures++; failures == 2 {
+			outage(err)
+		}
+		if pause = s.retryInterval(); failures == 1 {
+			pause = 0
+		}
+	}
+	return nil
+}
+
+// renewBy renews, and waits for the answer no longer than until the deadline.
+func (s *lease) renewBy(ctx context.Context, deadline boot) error {
+	ctx, cancel := context.WithTimeout(ctx, max(min(renewalAnswer, deadline.until()), time.Millisecond))
+	defer cancel()
+	return s.renew(ctx)
+}
+
+// wait returns true after the pause, false at once when ctx is done.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
