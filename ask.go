@@ -29,11 +29,7 @@ type answer struct {
 // hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
 // nobody would run it.
 func (r *run) begin() *exit {
-	var err error
-	metadata := fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID)
-	if r.lease, err = newLease(r.ledger, r.command.job, metadata, r.settings.lease); err != nil {
-		return &exit{status: exitBug, msg: err.Error()}
-	}
+	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
 	asked, mayHold := bootNow(), boot(0)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		a, stopped := r.ask()
@@ -49,7 +45,8 @@ func (r *run) begin() *exit {
 			stopped = r.giveUp(a, waited, mayHold)
 		}
 		if stopped == nil {
-			stopped = r.rest(jitter(pause))
+			left := max(r.redisWait-waited, mayHold.until())
+			stopped = r.rest(min(jitter(pause), left))
 		}
 		if stopped != nil {
 			if !mayHold.past() {

@@ -3,10 +3,8 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,10 +157,3 @@ func userName() string {
 	}
 	return strconv.Itoa(os.Getuid())
 }
-
-// explain says what run would do, and why.
-func (c *call) explain(w io.Writer) *exit {
-	return nil
-}
-
-var _ = slices.Contains[[]string]

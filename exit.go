@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // Exit statuses. The command's own is passed on; these are onceonly's.
@@ -79,26 +78,4 @@ func oneLine(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// brief is a duration for people: 38s, 4m12s, 5m0s, 1h02m, 26h0m, 12d.
-func brief(d time.Duration) string {
-	d = d.Round(time.Second)
-	s, m, h := int(d/time.Second), int(d/time.Minute), int(d/time.Hour)
-	switch {
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case m < 60:
-		return fmt.Sprintf("%dm%ss", m, padded(s%60))
-	case h < 72:
-		return fmt.Sprintf("%dh%sm", h, padded(m%60))
-	}
-	return fmt.Sprintf("%dd", h/24)
-}
-
-func padded(n int) string {
-	if n == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%02d", n)
 }

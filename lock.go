@@ -54,16 +54,19 @@ type lease struct {
 	end    atomic.Int64 // boot: the lease lasts at least until then
 }
 
-func newLease(l *ledger, job, metadata string, ttl time.Duration) (*lease, error) {
-	id := make([]byte, 16)
-	if _, err := rand.Read(id); err != nil {
-		return nil, err
-	}
-	s := &lease{ledger: l, job: job, runID: hex.EncodeToString(id), ttl: ttl}
+func newLease(l *ledger, job, metadata string, ttl time.Duration) *lease {
+	s := &lease{ledger: l, job: job, runID: newRunID(), ttl: ttl}
 	s.step.lease = s
 	s.step.metadata = metadata
 	s.client = redislock.New(&s.step)
-	return s, nil
+	return s
+}
+
+// newRunID is 32 random hex digits. redislock compares as many bytes as the token has, so all have the same length.
+func newRunID() string {
+	id := make([]byte, 16)
+	rand.Read(id) // never fails: the runtime ends the program first
+	return hex.EncodeToString(id)
 }
 
 // begin obtains the lease and asks begin.lua, in one step. A verdict other than run holds nothing.

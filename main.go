@@ -99,11 +99,21 @@ func orNil(e *exit) error {
 }
 
 func onUsageError(_ *cli.Context, err error, _ bool) error {
-	text := strings.TrimPrefix(err.Error(), "flag provided but not defined: ")
-	if text != err.Error() {
-		return usage("no option "+text, "onceonly --help")
+	for theirs, ours := range map[string]string{"flag provided but not defined: ": "no option ",
+		"flag needs an argument: ": "no value for "} {
+		if name, ok := strings.CutPrefix(err.Error(), theirs); ok {
+			return usage(ours+dashes(name), "onceonly --help")
+		}
 	}
-	return usage(strings.Replace(text, "flag needs an argument: ", "no value for ", 1), "onceonly --help")
+	return usage(err.Error(), "onceonly --help")
+}
+
+// dashes writes an option as it is typed; urfave/cli names it with one dash, however long it is.
+func dashes(name string) string {
+	if name = strings.TrimLeft(name, "-"); len(name) > 1 {
+		return "--" + name
+	}
+	return "-" + name
 }
 
 // newCommand makes a command of a table of options.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +11,6 @@ import (
 
 // Where an option comes from: the command line, else the environment, else the file. Every value is checked by the same
 // function, and a mistake names its place.
-
-const configFile = "/etc/onceonly.conf"
 
 // settings are what the options say.
 type settings struct {
@@ -163,101 +158,6 @@ func wrong(o *option, at place, err error) error {
 	}
 }
 
-// readConfig reads the file of options. That it is absent is fine, unless ONCEONLY_CONFIG names it.
-func readConfig(environ func(string) (string, bool)) (map[string]place, error) {
-	name, named := environ("ONCEONLY_CONFIG")
-	if !named {
-		name = configFile
-	}
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) && !named {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, unreadable(name, err)
-	}
-	defer f.Close()
-	return parseConfig(f, name)
-}
-
-// unreadable is 78: a host whose file cannot be read would take part with other settings than the rest.
-func unreadable(name string, err error) error {
-	e := &exit{status: exitDisagree, msg: name + ": " + cause(err)}
-	if errors.Is(err, os.ErrPermission) {
-		e.hint = "chgrp onceonly, chmod 640, and put the job's user into that group"
-	}
-	return e
-}
-
-// parseConfig reads NAME=value lines. One pair of quotes around a value is removed, nothing is expanded.
-func parseConfig(f *os.File, name string) (map[string]place, error) {
-	known, values := inFile(), map[string]place{}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
-		}
-		key, value, ok := strings.Cut(text, "=")
-		at := place{fmt.Sprintf("%s:%d", name, n), unquote(strings.TrimSpace(value))}
-		if !ok {
-			return nil, usage(at.name+": not a line of the form NAME=value", "")
-		}
-		key = strings.TrimSpace(key)
-		at.name += ": " + key
-		i := slices.IndexFunc(known, func(o *option) bool { return o.variable() == key })
-		if i < 0 {
-			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, known))
-		}
-		if err := apply(known[i], defaults(), at); err != nil {
-			return nil, err
-		}
-		values[key] = at
-	}
-	if err := lines.Err(); err != nil {
-		return nil, unreadable(name, err)
-	}
-	return values, nil
-}
-
-func unquote(s string) string {
-	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
-		return s[1 : len(s)-1]
-	}
-	return s
-}
-
-// nearest is the option that was probably meant, or "".
-func nearest(key string, known []*option) string {
-	best, distance := "", 4
-	for _, o := range known {
-		if d := edits(key, o.variable()); d < distance {
-			best, distance = o.variable(), d
-		}
-	}
-	return best
-}
-
-// edits counts the letters to change, add or leave out between two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}
-
 // redisURL is the address to use, from --redis or the file that --redis-file names.
 func (s *settings) redisURL() (*server, error) {
 	url, from := s.redis, s.from["redis"]
@@ -325,54 +225,4 @@ func setDuration(to *time.Duration, v string, least time.Duration) error {
 	}
 	*to = d
 	return nil
-}
-
-var (
-	durationPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)`)
-	bareNumber   = regexp.MustCompile(`^[0-9]+$`)
-)
-
-var units = map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
-	"d": 24 * time.Hour}
-
-// parseDuration reads 90s, 1.5h, 1h30m, 2d. A bare number is refused: some tools take it for seconds, some for minutes.
-func parseDuration(v string) (time.Duration, error) {
-	if bareNumber.MatchString(v) {
-		return 0, &usageError{msg: "a number needs a unit", hint: withUnits(v)}
-	}
-	var sum float64
-	rest := v
-	for rest != "" {
-		m := durationPart.FindStringSubmatch(rest)
-		if m == nil {
-			return 0, &usageError{msg: "not a duration", hint: "90s, 10m, 1h30m, 2d"}
-		}
-		x, _ := strconv.ParseFloat(m[1], 64)
-		sum += x * float64(units[m[2]])
-		rest = rest[len(m[0]):]
-	}
-	if v == "" || sum > float64(100*365*24*time.Hour) {
-		return 0, &usageError{msg: "not a duration", hint: "90s, 10m, 1h30m, 2d"}
-	}
-	return time.Duration(sum), nil
-}
-
-// withUnits writes a number of seconds in the units that it may have been meant in: 3600s, 60m or 1h.
-func withUnits(v string) string {
-	n, err := strconv.Atoi(v)
-	if err != nil || n == 0 {
-		return "90s, 10m, 1h30m, 2d"
-	}
-	words := []string{v + "s"}
-	if n%60 == 0 {
-		words = append(words, fmt.Sprintf("%dm", n/60))
-	}
-	if n%3600 == 0 {
-		words = append(words, fmt.Sprintf("%dh", n/3600))
-	}
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -63,7 +63,7 @@ func (v *server) tune() {
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.PoolSize, o.PipelinePoolSize = 1, -1
+	o.PoolSize, o.PipelinePoolSize = 2, -1 // a second one is opened only when the first is stuck
 	o.ContextTimeoutEnabled = true
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, requestTimeout, requestTimeout
 	o.ReadBufferSize, o.WriteBufferSize = 4096, 4096
@@ -77,6 +77,23 @@ func (v *server) tune() {
 func (v *server) connect() redis.UniversalClient {
 	logging.Disable()
 	return redis.NewClient(v.options)
+}
+
+// persist asks until there is an answer, for as long as wait allows. It is for what may be asked any number of times.
+func (v *server) persist(wait time.Duration, ask func(context.Context) error) *exit {
+	asked := bootNow()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		open := v.open.Load()
+		err := ask(context.Background())
+		if err == nil {
+			return nil
+		}
+		remedy, waited := v.judge(err, open), time.Duration(bootNow()-asked)
+		if remedy == denied || remedy == broken || waited >= wait {
+			return v.refusal(err, waited, remedy)
+		}
+		time.Sleep(jitter(min(pause, wait-waited)))
+	}
 }
 
 // A remedy is what the caller may do about an error.

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The file of options: one NAME=value per line, the same names as in the environment.
+
+const configFile = "/etc/onceonly.conf"
+
+// readConfig reads the file of options. That it is absent is fine, unless ONCEONLY_CONFIG names it.
+func readConfig(environ func(string) (string, bool)) (map[string]place, error) {
+	name, named := environ("ONCEONLY_CONFIG")
+	if !named {
+		name = configFile
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, os.ErrNotExist) && !named {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	defer f.Close()
+	return parseConfig(f, name)
+}
+
+// unreadable is 78: a host whose file cannot be read would take part with other settings than the rest.
+func unreadable(name string, err error) error {
+	e := &exit{status: exitDisagree, msg: name + ": " + cause(err)}
+	if errors.Is(err, os.ErrPermission) {
+		e.hint = "chgrp onceonly, chmod 640, and put the job's user into that group"
+	}
+	return e
+}
+
+// parseConfig reads NAME=value lines. One pair of quotes around a value is removed, nothing is expanded.
+func parseConfig(f *os.File, name string) (map[string]place, error) {
+	known, values := inFile(), map[string]place{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(text, "=")
+		at := place{fmt.Sprintf("%s:%d", name, n), unquote(strings.TrimSpace(value))}
+		if !ok {
+			return nil, usage(at.name+": not a line of the form NAME=value", "")
+		}
+		key = strings.TrimSpace(key)
+		at.name += ": " + key
+		i := slices.IndexFunc(known, func(o *option) bool { return o.variable() == key })
+		if i < 0 {
+			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, known))
+		}
+		if err := apply(known[i], defaults(), at); err != nil {
+			return nil, err
+		}
+		values[key] = at
+	}
+	if err := lines.Err(); err != nil {
+		return nil, unreadable(name, err)
+	}
+	return values, nil
+}
+
+func unquote(s string) string {
+	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+// nearest is the option that was probably meant, or "".
+func nearest(key string, known []*option) string {
+	best, distance := "", 4
+	for _, o := range known {
+		if d := edits(key, o.variable()); d < distance {
+			best, distance = o.variable(), d
+		}
+	}
+	return best
+}
+
+// edits counts the letters to change, add or leave out between two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
