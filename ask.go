@@ -25,11 +25,17 @@ type answer struct {
 	remedy remedy
 }
 
-// begin asks until there is an answer, for as long as --redis-wait allows. A question that was sent and not answered may
-// hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
-// nobody would run it.
+// begin asks for a first attempt, under a run ID of its own.
 func (r *run) begin() *exit {
 	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
+	r.try = 1
+	return r.askUntil()
+}
+
+// askUntil asks until there is an answer, for as long as --redis-wait allows. A question that was sent and not answered
+// may hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
+// nobody would run it.
+func (r *run) askUntil() *exit {
 	asked, mayHold := bootNow(), boot(0)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		a, stopped := r.ask()
@@ -45,8 +51,7 @@ func (r *run) begin() *exit {
 			stopped = r.giveUp(a, waited, mayHold)
 		}
 		if stopped == nil {
-			left := max(r.redisWait-waited, mayHold.until())
-			stopped = r.rest(min(jitter(pause), left))
+			stopped = r.rest(min(jitter(pause), max(r.redisWait-waited, mayHold.until())))
 		}
 		if stopped != nil {
 			if !mayHold.past() {
@@ -55,6 +60,13 @@ func (r *run) begin() *exit {
 			return stopped
 		}
 	}
+}
+
+// question is the call's, for this try.
+func (r *run) question() question {
+	q := r.call.question()
+	q.Try = r.try
+	return q
 }
 
 // inTime says whether enough of a lease is left to start under it. An answer that came late is asked for again: that
@@ -78,7 +90,7 @@ func (r *run) ask() (answer, *exit) {
 		case a := <-answered:
 			return a, nil
 		case s := <-r.signals:
-			if e := stoppedBy(s); e != nil {
+			if e := r.stoppedBy(s); e != nil {
 				return answer{}, e
 			}
 		}
@@ -105,7 +117,7 @@ func (r *run) rest(pause time.Duration) *exit {
 		case <-timer.C:
 			return nil
 		case s := <-r.signals:
-			if e := stoppedBy(s); e != nil {
+			if e := r.stoppedBy(s); e != nil {
 				return e
 			}
 		}
@@ -114,12 +126,16 @@ func (r *run) rest(pause time.Duration) *exit {
 
 // stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to
 // stop.
-func stoppedBy(s os.Signal) *exit {
-	switch n := s.(unix.Signal); n {
-	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
-		return &exit{status: exitSignal + int(n)}
+func (r *run) stoppedBy(s os.Signal) *exit {
+	if !asksToStop(s) {
+		return nil
 	}
-	return nil
+	r.interrupted = true
+	return &exit{status: exitSignal + int(s.(unix.Signal))}
+}
+
+func asksToStop(s os.Signal) bool {
+	return s == unix.SIGHUP || s == unix.SIGINT || s == unix.SIGQUIT || s == unix.SIGTERM
 }
 
 // jitter spreads hosts that fire at the same instant.

@@ -271,3 +271,18 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// withoutOffset is a slot's name without its UTC offset, if the clock shows that time only once.
+func withoutOffset(name string, zone *time.Location) string {
+	const wall = "2006-01-02T15:04"
+	t, err := time.Parse(wall+"-07:00", name)
+	if err != nil {
+		return name
+	}
+	for d := -3 * time.Hour; d <= 3*time.Hour; d += 15 * time.Minute {
+		if d != 0 && t.Add(d).In(zone).Format(wall) == name[:len(wall)] {
+			return name
+		}
+	}
+	return name[:len(wall)]
+}

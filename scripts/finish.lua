@@ -6,6 +6,7 @@
 --   state           done | failed | unstarted (begun, and never started: it uses up no attempt)
 --   exit signal reason   exit status, or the signal's name; why it failed, if not by itself
 --   kept            true: the same process tries again, the lease stays
+--   from to shape   as begin was asked
 --   token attempt began took   as begin gave them; how long it ran, ms
 --   host machine pid user by_hand args line version   as begin was asked
 --   every schedule day_start attempts lease zone offsets zone_from   for a meta that Redis has lost
@@ -79,8 +80,12 @@ if not e or not e.run_id then
     if q.zone_from ~= 'date' then zone() end
   end
   rank(q.slot)
+  local meta = redis.call('HGETALL', META)
+  local m = {}
+  for k = 1, #meta, 2 do m[meta[k]] = meta[k + 1] end
+  cover(m)
   e = { run_id = q.run_id, try = q.try, attempt = math.max(q.attempt, 1), token = q.token, host = q.host, pid = q.pid,
-    user = q.user, began = q.began > 0 and q.began or ms, line = q.line, earlier = nil }
+    user = q.user, began = q.began > 0 and q.began or ms, line = q.line, span = span() }
   if q.machine ~= '' then e.machine = q.machine end
   if q.args ~= '' then e.args = q.args end
   if q.by_hand then e.by_hand = true end
