@@ -28,7 +28,7 @@ type answer struct {
 // begin asks for a first attempt, under a run ID of its own.
 func (r *run) begin() *exit {
 	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
-	r.try = 1
+	r.lease.wall, r.try = r.wall, 1
 	return r.askUntil()
 }
 

@@ -21,13 +21,12 @@ func withCall(c *cli.Context, args []string, s *settings, v *voice, do func(*cal
 	if err != nil {
 		return err
 	}
-	call := &call{settings: s, command: command, asker: whoAsks(s.host)}
+	call := &call{settings: s, command: command, asker: whoAsks(s.host), wall: time.Now}
 	v.verbose = v.verbose || s.verbose
-	now := time.Now()
 	if err := s.together(); err != nil {
 		return err
 	}
-	if err := call.findSlot(now); err != nil {
+	if err := call.findSlot(); err != nil {
 		return err
 	}
 	call.defaults()
@@ -35,7 +34,7 @@ func withCall(c *cli.Context, args []string, s *settings, v *voice, do func(*cal
 		return err
 	}
 	call.ledger = &ledger{call.server.connect(), s.namespace}
-	call.minute = call.guarded(now)
+	call.minute = call.guarded()
 	return do(call)
 }
 
@@ -50,12 +49,13 @@ func isFile(name string) bool {
 }
 
 // findSlot finds the line's zone, and its slot: now, or at --date.
-func (c *call) findSlot(now time.Time) error {
+func (c *call) findSlot() error {
+	c.now = c.wall()
 	zone, from, err := hostZone(c.tz, c.from["tz"], os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	c.line, c.zoneFrom, c.now = line{zone: zone}, from, now
+	c.line, c.zoneFrom = line{zone: zone}, from
 	if c.schedule != "" {
 		c.line.schedule, err = parseSchedule(c.schedule)
 	} else {
@@ -68,10 +68,10 @@ func (c *call) findSlot(now time.Time) error {
 		return err
 	}
 	if c.from["date"] != "" {
-		c.slot, err = c.line.parse(c.date, now)
+		c.slot, err = c.line.parse(c.date, c.now)
 		return wrong(&option{}, place{"--date", c.date}, err)
 	}
-	c.slot, err = c.line.at(now)
+	c.slot, err = c.line.at(c.now)
 	return err
 }
 
@@ -93,12 +93,12 @@ func (c *call) defaults() {
 
 // guarded is the wall clock of a line that does not say how often it runs, else "": when the same host asks again at
 // another minute for the same day, the line is not daily.
-func (c *call) guarded(now time.Time) string {
+func (c *call) guarded() string {
 	if c.from["every"] != "" || c.from["schedule"] != "" || c.date != "" || c.attempts > 1 || isTerminal(0) ||
 		isTerminal(2) {
 		return ""
 	}
-	return now.In(c.line.zone).Format("15:04")
+	return c.now.In(c.line.zone).Format("15:04")
 }
 
 const zoneHint = "names such as Asia/Seoul; on a small image install tzdata"

@@ -20,7 +20,8 @@ type call struct {
 	slot     slot
 	zoneFrom string // where the zone comes from, for messages
 	asker    asker
-	now      time.Time // when the call began
+	wall     func() time.Time // the host's clock
+	now      time.Time        // when the call began
 	minute   string    // see question.Minute
 	caught   bool      // missed and skipped slots have been seen to
 	server   *server
@@ -163,7 +164,7 @@ func (c *call) disagree(r *reply) *exit {
 
 // skew says how far this host's clock is off Redis's.
 func (c *call) skew(r *reply) string {
-	here, there := time.Now().In(c.line.zone), time.UnixMilli(r.Time).In(c.line.zone)
+	here, there := c.wall().In(c.line.zone), time.UnixMilli(r.Time).In(c.line.zone)
 	d, word := here.Sub(there), "ahead of"
 	if d < 0 {
 		d, word = -d, "behind"
@@ -198,7 +199,7 @@ func (r *run) tellBefore() {
 
 // tellSkew says that this host's clock is off, as far as that is allowed.
 func (r *run) tellSkew() {
-	if off := time.Since(time.UnixMilli(r.reply.Time)).Abs(); off > tellSkew {
+	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > tellSkew {
 		text, _, _ := strings.Cut(r.skew(r.reply), " (")
 		r.voice.say("%s", text)
 	}
