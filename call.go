@@ -9,33 +9,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 )
 
-// withCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
-// with the words is found here, before anything is sent.
-func withCall(c *cli.Context, args []string, s *settings, v *voice, do func(*call) error) error {
-	words := c.Args().Slice()
-	command, err := parseCommand(words, dashed(args, len(words)), s.job, isFile)
+// newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
+// with the words is found here, before anything is sent. Wall is the host's clock.
+func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
+	command, err := parseCommand(words, dashed, s.job, isFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	call := &call{settings: s, command: command, asker: whoAsks(s.host), wall: time.Now}
-	v.verbose = v.verbose || s.verbose
+	c := &call{settings: s, command: command, asker: whoAsks(s.host), wall: wall}
 	if err := s.together(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := call.findSlot(); err != nil {
-		return err
+	if err := c.findSlot(); err != nil {
+		return nil, err
 	}
-	call.defaults()
-	if call.server, err = s.redisURL(); err != nil {
-		return err
+	c.defaults()
+	if c.server, err = s.redisURL(); err != nil {
+		return nil, err
 	}
-	call.ledger = &ledger{call.server.connect(), s.namespace}
-	call.minute = call.guarded()
-	return do(call)
+	c.ledger = &ledger{c.server.connect(), s.namespace}
+	c.minute = c.guarded()
+	return c, nil
 }
 
 // dashed says whether the n words of the command stood behind "--".

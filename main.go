@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -77,12 +78,8 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			return usage("no command", "onceonly --help")
 		},
 		Commands: []*cli.Command{
-			newCommand("run", runText, runOptions, func(c *cli.Context, s *settings) error {
-				return withCall(c, args, s, v, func(call *call) error { return orNil(call.execute(v)) })
-			}),
-			newCommand("explain", runText, runOptions, func(c *cli.Context, s *settings) error {
-				return withCall(c, args, s, v, func(call *call) error { return orNil(call.explain(stdout)) })
-			}),
+			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
+			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
 			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
 			}),
@@ -90,12 +87,20 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 	}
 }
 
-// orNil keeps a nil exit from becoming an error that is not nil.
-func orNil(e *exit) error {
-	if e == nil {
+// wrapped is the action of a command that is followed by another command.
+func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *settings) error {
+	return func(c *cli.Context, s *settings) error {
+		words := c.Args().Slice()
+		call, err := newCall(words, dashed(args, len(words)), s, time.Now)
+		if err != nil {
+			return err
+		}
+		v.verbose = v.verbose || s.verbose
+		if e := do(call); e != nil {
+			return e
+		}
 		return nil
 	}
-	return e
 }
 
 func onUsageError(_ *cli.Context, err error, _ bool) error {

@@ -22,8 +22,8 @@ type call struct {
 	asker    asker
 	wall     func() time.Time // the host's clock
 	now      time.Time        // when the call began
-	minute   string    // see question.Minute
-	caught   bool      // missed and skipped slots have been seen to
+	minute   string           // see question.Minute
+	caught   bool             // missed and skipped slots have been seen to
 	server   *server
 	ledger   *ledger
 }
