@@ -15,6 +15,7 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond // between two questions to a Redis that does not answer; doubled each time
 	longestPause = 5 * time.Second
+	shortest     = 100 * time.Millisecond // that one question is given
 	farewell     = 500 * time.Millisecond // for telling Redis that an attempt is not started after all
 )
 
@@ -25,16 +26,29 @@ type answer struct {
 	remedy remedy
 }
 
-// begin asks until there is an answer, for as long as --redis-wait allows. A question that was sent and not answered may
-// hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
-// nobody would run it.
+// begin asks for a first attempt, under a run ID of its own.
 func (r *run) begin() *exit {
 	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
+	r.lease.wall, r.try = r.wall, 1
+	return r.askUntil()
+}
+
+// askUntil asks until there is an answer, for as long as --redis-wait allows. A question that was sent and not answered
+// may hold the lease, so it is asked again until that lease is over: else every other host would find the slot busy, and
+// nobody would run it.
+func (r *run) askUntil() *exit {
 	asked, mayHold := bootNow(), boot(0)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		a, stopped := r.ask()
+		patience := requestTimeout
+		if left := r.redisWait - time.Duration(bootNow()-asked); mayHold == 0 && left < patience {
+			patience = max(left, shortest)
+		}
+		a, stopped := r.ask(patience)
 		if stopped == nil && a.err == nil && (a.reply.Verdict != "run" || r.inTime()) {
 			r.reply = a.reply
+			if a.reply.Verdict != "run" && mayHold != 0 && !r.waits() {
+				r.unstarted(0) // a question that is still under way begins nothing
+			}
 			return nil
 		}
 		if stopped != nil || a.err == nil || a.remedy == unknown {
@@ -45,11 +59,10 @@ func (r *run) begin() *exit {
 			stopped = r.giveUp(a, waited, mayHold)
 		}
 		if stopped == nil {
-			left := max(r.redisWait-waited, mayHold.until())
-			stopped = r.rest(min(jitter(pause), left))
+			stopped = r.rest(min(jitter(pause), max(r.redisWait-waited, mayHold.until())))
 		}
 		if stopped != nil {
-			if !mayHold.past() {
+			if mayHold != 0 {
 				r.unstarted(0)
 			}
 			return stopped
@@ -57,16 +70,25 @@ func (r *run) begin() *exit {
 	}
 }
 
+// question is the call's, for this try.
+func (r *run) question() question {
+	q := r.call.question()
+	q.Try = r.try
+	return q
+}
+
 // inTime says whether enough of a lease is left to start under it. An answer that came late is asked for again: that
 // gives the same token, and a whole lease.
 func (r *run) inTime() bool { return r.lease.kill().until() > r.lease.ttl/2 }
 
 // ask sends the question once. A signal ends the wait for the answer, not the question.
-func (r *run) ask() (answer, *exit) {
+func (r *run) ask(patience time.Duration) (answer, *exit) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	answered := make(chan answer, 1)
 	go func() {
 		open := r.server.open.Load()
-		reply, err := r.lease.begin(context.Background(), r.question())
+		reply, err := r.lease.begin(ctx, r.question())
 		a := answer{reply: reply, err: err}
 		if err != nil {
 			a.remedy = r.server.judge(err, open)
@@ -78,7 +100,7 @@ func (r *run) ask() (answer, *exit) {
 		case a := <-answered:
 			return a, nil
 		case s := <-r.signals:
-			if e := stoppedBy(s); e != nil {
+			if e := r.stoppedBy(s); e != nil {
 				return answer{}, e
 			}
 		}
@@ -105,7 +127,7 @@ func (r *run) rest(pause time.Duration) *exit {
 		case <-timer.C:
 			return nil
 		case s := <-r.signals:
-			if e := stoppedBy(s); e != nil {
+			if e := r.stoppedBy(s); e != nil {
 				return e
 			}
 		}
@@ -114,16 +136,20 @@ func (r *run) rest(pause time.Duration) *exit {
 
 // stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to
 // stop.
-func stoppedBy(s os.Signal) *exit {
-	switch n := s.(unix.Signal); n {
-	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM:
-		return &exit{status: exitSignal + int(n)}
+func (r *run) stoppedBy(s os.Signal) *exit {
+	if !asksToStop(s) {
+		return nil
 	}
-	return nil
+	r.interrupted = true
+	return &exit{status: exitSignal + int(s.(unix.Signal))}
+}
+
+func asksToStop(s os.Signal) bool {
+	return s == unix.SIGHUP || s == unix.SIGINT || s == unix.SIGQUIT || s == unix.SIGTERM
 }
 
 // jitter spreads hosts that fire at the same instant.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
 // unstarted tells the ledger that this attempt, begun or perhaps begun, is not started: it uses up no attempt, the lease
 // is given back, and a question that arrives later does nothing. It is said once; if it is lost, the slot is uncertain.
@@ -135,5 +161,5 @@ func (r *run) unstarted(status int) {
 	if status != 0 {
 		e.Exit = fmt.Sprint(status)
 	}
-	r.lease.finish(ctx, e)
+	r.ledger.finish(ctx, r.command.job, e)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -8,30 +9,29 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v2"
 )
 
-// withCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
-// with the words is found here, before anything is sent.
-func withCall(c *cli.Context, args []string, s *settings, v *voice, do func(*call) error) error {
-	words := c.Args().Slice()
-	command, err := parseCommand(words, dashed(args, len(words)), s.job, isFile)
+// newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
+// with the words is found here, before anything is sent. Wall is the host's clock.
+func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
+	command, err := parseCommand(words, dashed, s.job, isFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	call := &call{settings: s, command: command, asker: whoAsks(s.host)}
-	v.verbose = v.verbose || s.verbose
-	now := time.Now()
-	if err := call.findSlot(now); err != nil {
-		return err
+	c := &call{settings: s, command: command, asker: whoAsks(s.host), wall: wall}
+	if err := s.together(); err != nil {
+		return nil, err
 	}
-	if call.server, err = s.redisURL(); err != nil {
-		return err
+	if err := c.findSlot(); err != nil {
+		return nil, err
 	}
-	call.ledger = &ledger{call.server.connect(), s.namespace}
-	call.minute = call.guarded(now)
-	return do(call)
+	c.defaults()
+	if c.server, err = s.redisURL(); err != nil {
+		return nil, err
+	}
+	c.ledger = &ledger{c.server.connect(), s.namespace}
+	c.minute = c.guarded()
+	return c, nil
 }
 
 // dashed says whether the n words of the command stood behind "--".
@@ -44,23 +44,35 @@ func isFile(name string) bool {
 	return err == nil
 }
 
-// findSlot finds the line's zone, its slot now or at --date, and the defaults that depend on how long a slot is.
-func (c *call) findSlot(now time.Time) error {
+// findSlot finds the line's zone, and its slot: now, or at --date.
+func (c *call) findSlot() error {
+	c.now = c.wall()
 	zone, from, err := hostZone(c.tz, c.from["tz"], os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	every, err := parsePeriod(c.every)
+	c.line, c.zoneFrom = line{zone: zone}, from
+	if c.schedule != "" {
+		c.line.schedule, err = parseSchedule(c.schedule)
+	} else {
+		c.line.every, err = parsePeriod(c.every)
+	}
 	if err != nil {
 		return err
 	}
-	c.line, c.zoneFrom = line{every: every, zone: zone}, from
-	if c.from["date"] != "" {
-		c.slot, err = c.line.parse(c.date, now)
-		err = wrong(&option{}, place{"--date", c.date}, err)
-	} else {
-		c.slot, err = c.line.at(now)
+	if c.line.dayStart, err = parseDayStart(c.dayStart); err != nil {
+		return err
 	}
+	if c.from["date"] != "" {
+		c.slot, err = c.line.parse(c.date, c.now)
+		return wrong(&option{name: "date"}, place{"--date", c.date}, err)
+	}
+	c.slot, err = c.line.at(c.now)
+	return err
+}
+
+// defaults are those that depend on how long a slot is.
+func (c *call) defaults() {
 	length := c.line.length()
 	if c.settings.lease == 0 {
 		c.settings.lease = max(min(5*time.Minute, length/2), 15*time.Second)
@@ -68,17 +80,21 @@ func (c *call) findSlot(now time.Time) error {
 	if c.from["redis-wait"] == "" {
 		c.redisWait = max(min(length/10, 5*time.Minute), 10*time.Second)
 	}
-	return err
+	overlap, keep := "skip", 1000
+	if c.line.long() {
+		overlap, keep = "wait", 400
+	}
+	c.overlap, c.keep = cmp.Or(c.overlap, overlap), cmp.Or(c.keep, keep)
 }
 
 // guarded is the wall clock of a line that does not say how often it runs, else "": when the same host asks again at
 // another minute for the same day, the line is not daily.
-func (c *call) guarded(now time.Time) string {
+func (c *call) guarded() string {
 	if c.from["every"] != "" || c.from["schedule"] != "" || c.date != "" || c.attempts > 1 || isTerminal(0) ||
 		isTerminal(2) {
 		return ""
 	}
-	return now.In(c.line.zone).Format("15:04")
+	return c.now.In(c.line.zone).Format("15:04")
 }
 
 const zoneHint = "names such as Asia/Seoul; on a small image install tzdata"
@@ -97,7 +113,7 @@ func hostZone(tz, from string, environ func(string) (string, bool)) (*time.Locat
 			continue
 		}
 		zone, err := parseZone(value)
-		return zone, name, wrong(&option{}, place{name, value}, err)
+		return zone, name, wrong(&option{name: "tz"}, place{name, value}, err)
 	}
 	zone, err := systemZone()
 	return zone, localtime, err
@@ -156,4 +172,39 @@ func userName() string {
 		return u.Username
 	}
 	return strconv.Itoa(os.Getuid())
+}
+
+// question is what begin is asked.
+func (c *call) question() question {
+	return question{attempt: attempt{Try: 1}, asker: c.asker, terms: c.terms(), Slot: c.slot.name,
+		Begins: millis(c.slot.begins), Overlap: c.overlap, Rerun: c.reason, Minute: c.minute, Dated: c.date != "",
+		Previous: c.previous(), CatchUp: c.catchUp, Most: c.catchUpMax, Caught: c.caught}
+}
+
+// previous is the beginning of the slot before this one, where a line says when its slots are due, in ms; else 0.
+func (c *call) previous() int64 {
+	if c.line.schedule == nil || c.date != "" {
+		return 0
+	}
+	before, err := c.line.preceding(c.slot.tick)
+	if err != nil {
+		return 0
+	}
+	return before.at * 1000
+}
+
+// terms are the line, as the ledger keeps it.
+func (c *call) terms() terms {
+	offsets := c.line.offsets(c.now)
+	t := terms{Every: c.every, Schedule: c.schedule, DayStart: c.dayStart, Attempts: c.attempts,
+		Lease: c.settings.lease.Milliseconds(), Keep: c.keep, Zone: c.line.zone.String(), Offsets: offsets,
+		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.String() + " · " + offsets,
+		ZoneFrom: "default", Args: c.command.argsHash(), Line: c.command.lineHash()}
+	switch {
+	case c.date != "":
+		t.ZoneFrom = "date"
+	case c.from["tz"] != "":
+		t.ZoneFrom = "explicit"
+	}
+	return t
 }

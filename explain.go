@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 )
 
 // explain says what run with the same words would do now, and why. It asks the script that run asks, which then decides
@@ -39,12 +38,12 @@ func (c *call) foresee() (*reply, *exit) {
 	var r *reply
 	e := c.server.persist(c.redisWait, func(ctx context.Context) (err error) {
 		q := c.question()
-		q.RunID, q.Now = newRunID(), millis(time.Now())
+		q.RunID, q.Now = newRunID(), millis(c.wall())
 		r, err = c.ledger.foresee(ctx, c.command.job, q)
 		return err
 	})
 	if e != nil {
-		e.msg = c.name() + ": " + e.msg
+		e.msg = c.name() + ": not run: " + e.msg
 	}
 	return r, e
 }

@@ -22,6 +22,9 @@ var beginLua string
 //go:embed scripts/finish.lua
 var finishLua string
 
+//go:embed scripts/missed.lua
+var missedLua string
+
 //go:embed scripts/look.lua
 var lookLua string
 
@@ -52,8 +55,11 @@ type terms struct {
 	Zone     string `json:"zone"`
 	Offsets  string `json:"offsets"`
 	ZoneFrom string `json:"zone_from"` // default | explicit | date
-	Args     string `json:"args"`      // hash of the arguments where the name comes from the command, else ""
-	Line     string `json:"line"`      // hash of the command line
+	From     int64  `json:"from"`      // ms: the time that the slot covers
+	To       int64  `json:"to"`
+	Shape    string `json:"shape"` // what slots of one line have in common: slots of two shapes may overlap
+	Args     string `json:"args"`  // hash of the arguments where the name comes from the command, else ""
+	Line     string `json:"line"`  // hash of the command line
 }
 
 // A question is what begin.lua reads.
@@ -61,14 +67,18 @@ type question struct {
 	attempt
 	asker
 	terms
-	Slot    string `json:"slot"`
-	Begins  int64  `json:"begins"` // ms
-	Now     int64  `json:"now"`    // ms, the host's clock just before sending
-	Rerun   string `json:"rerun"`
-	Overlap string `json:"overlap"`
-	Minute  string `json:"minute"`
-	Dated   bool   `json:"dated"`
-	Dry     bool   `json:"dry"`
+	Slot     string `json:"slot"`
+	Begins   int64  `json:"begins"` // ms
+	Now      int64  `json:"now"`    // ms, the host's clock just before sending
+	Rerun    string `json:"rerun"`
+	Overlap  string `json:"overlap"`
+	Previous int64  `json:"previous"` // ms
+	CatchUp  string `json:"catch_up"`
+	Most     int    `json:"most"`
+	Caught   bool   `json:"caught"`
+	Minute   string `json:"minute"`
+	Dated    bool   `json:"dated"`
+	Dry      bool   `json:"dry"`
 }
 
 // An entry is what the ledger says about one slot: its newest attempt, and which came before.
@@ -92,28 +102,44 @@ type entry struct {
 	Extra   int      `json:"extra"`
 	Stale   int      `json:"stale"`
 	Rerun   string   `json:"rerun"`
+	First   string   `json:"first"`
+	Into    string   `json:"into"` // of a merged slot: the one that covers it
 	Earlier []string `json:"earlier"`
 }
 
 // A reply is begin.lua's verdict, and what it is said with.
 type reply struct {
-	Verdict   string `json:"verdict"`
-	Token     int64  `json:"token,string"`
-	Attempt   int    `json:"attempt"`
-	Time      int64  `json:"time"` // ms, Redis's clock
-	Entry     *entry `json:"entry"`
-	Holder    string `json:"holder"` // the lock's value, "" if nobody has it
-	TTL       int64  `json:"ttl"`    // ms
-	Told      bool   `json:"told"`
-	Listed    string `json:"listed"`
-	Zone      string `json:"zone"`
-	ZoneHost  string `json:"zone_host"`
-	ZoneSince string `json:"zone_since"`
-	Low       int64  `json:"low"`
-	Paused    string `json:"paused"`
-	Current   string `json:"current"`
-	Heard     int64  `json:"heard"`
-	Asked     string `json:"asked"` // when this host first asked for this slot, HH:MM
+	Verdict      string   `json:"verdict"`
+	Token        int64    `json:"token,string"`
+	Attempt      int      `json:"attempt"`
+	Time         int64    `json:"time"` // ms, Redis's clock
+	Entry        *entry   `json:"entry"`
+	Holder       string   `json:"holder"` // the lock's value, "" if nobody has it
+	TTL          int64    `json:"ttl"`    // ms
+	Told         bool     `json:"told"`
+	Listed       string   `json:"listed"`
+	Zone         string   `json:"zone"`
+	ZoneHost     string   `json:"zone_host"`
+	ZoneSince    string   `json:"zone_since"`
+	Low          int64    `json:"low"`
+	Paused       string   `json:"paused"`
+	Current      string   `json:"current"`
+	Heard        int64    `json:"heard"`
+	Asked        string   `json:"asked"` // when this host first asked for this slot, HH:MM
+	Left         int      `json:"left"`  // attempts after this one
+	First        string   `json:"first"` // the first slot that a merged run covers
+	Newest       int64    `json:"newest,string"`
+	Owed         []string `json:"owed"`
+	Earlier      string   `json:"earlier"`
+	EarlierEntry *entry   `json:"earlier_entry"`
+	Other        *other   `json:"other"`
+}
+
+// Another is the slot that stands in the way: of behind, its entry; of shape, the slot met.
+type other struct {
+	entry
+	Slot  string `json:"slot"`
+	Shape string `json:"shape"`
 }
 
 // An end is what finish.lua reads: how an attempt ended.
@@ -200,6 +226,30 @@ func (l *ledger) finish(ctx context.Context, job string, e end) (*receipt, error
 		return nil, err
 	}
 	return decode[receipt](text)
+}
+
+// A missedSlot is one that was due, and that nobody asked for.
+type missedSlot struct {
+	name   string
+	begins int64 // ms
+}
+
+func (d missedSlot) MarshalJSON() ([]byte, error) { return json.Marshal([]any{d.name, d.begins}) }
+
+// writeMissed writes slots as missed, and returns those that were not written before.
+func (l *ledger) writeMissed(ctx context.Context, job string, slots []missedSlot, q question) ([]string, error) {
+	text, err := l.alone(ctx, missedLua, job, struct {
+		question
+		Slots []missedSlot `json:"slots"`
+	}{q, slots})
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode[struct{ Written []string }](text)
+	if err != nil {
+		return nil, err
+	}
+	return r.Written, nil
 }
 
 func decode[T any](text string) (*T, error) {

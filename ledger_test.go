@@ -1316,7 +1316,9 @@ func luaCall(t *testing.T, rdb redis.UniversalClient, lease time.Duration, argv 
 	s := defaults()
 	s.namespace, s.lease, s.redisWait = namespaceOf(t), lease, 10*time.Second
 	c := &call{settings: s, command: &command{argv: argv, job: "invoice"}, line: line{every: daily, zone: time.UTC},
-		asker: asker{Host: "web-1", PID: 1, User: "root", Version: "1"}, server: &server{}, ledger: &ledger{rdb, s.namespace}}
+		asker: asker{Host: "web-1", PID: 1, User: "root", Version: "1"}, server: &server{}, ledger: &ledger{rdb, s.namespace},
+		wall: time.Now, now: time.Now()}
+	c.defaults()
 	c.server.open.Store(true)
 	var err error
 	if c.slot, err = c.line.at(time.Now()); err != nil {

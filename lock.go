@@ -48,6 +48,7 @@ type lease struct {
 	job    string
 	runID  string
 	ttl    time.Duration
+	wall   func() time.Time // the host's clock, by which cron fired
 	client *redislock.Client
 	lock   *redislock.Lock
 	step   step
@@ -55,7 +56,7 @@ type lease struct {
 }
 
 func newLease(l *ledger, job, metadata string, ttl time.Duration) *lease {
-	s := &lease{ledger: l, job: job, runID: newRunID(), ttl: ttl}
+	s := &lease{ledger: l, job: job, runID: newRunID(), ttl: ttl, wall: time.Now}
 	s.step.lease = s
 	s.step.metadata = metadata
 	s.client = redislock.New(&s.step)
@@ -72,7 +73,7 @@ func newRunID() string {
 // begin obtains the lease and asks begin.lua, in one step. A verdict other than run holds nothing.
 func (s *lease) begin(ctx context.Context, q question) (*reply, error) {
 	sent := bootNow()
-	q.RunID, q.Now = s.runID, millis(time.Now())
+	q.RunID, q.Now = s.runID, millis(s.wall())
 	s.step.compose(obtainLua, beginLua, q)
 	lock, err := s.client.Obtain(ctx, s.ledger.keys(s.job)[0], s.ttl,
 		&redislock.Options{Token: s.runID, Metadata: s.step.metadata})

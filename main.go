@@ -18,9 +18,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -40,7 +42,12 @@ var statusText string
 // The command is started from the main thread, which lives as long as the process: see startChild.
 func init() { runtime.LockOSThread() }
 
-func main() { os.Exit(onceonly(os.Args, os.Stdout, os.Stderr)) }
+func main() {
+	// To be killed for a message that nobody reads would kill the command, too. Caught, and not ignored: what is ignored
+	// here would be ignored by the command.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	os.Exit(onceonly(os.Args, os.Stdout, os.Stderr))
+}
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
 func onceonly(args []string, stdout, stderr io.Writer) int {
@@ -77,16 +84,25 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			return usage("no command", "onceonly --help")
 		},
 		Commands: []*cli.Command{
-			newCommand("run", runText, runOptions, func(c *cli.Context, s *settings) error {
-				return withCall(c, args, s, v, func(call *call) error { return orNil(call.execute(v)) })
-			}),
-			newCommand("explain", runText, runOptions, func(c *cli.Context, s *settings) error {
-				return withCall(c, args, s, v, func(call *call) error { return orNil(call.explain(stdout)) })
-			}),
+			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
+			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
 			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
 			}),
 		},
+	}
+}
+
+// wrapped is the action of a command that is followed by another command.
+func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *settings) error {
+	return func(c *cli.Context, s *settings) error {
+		words := c.Args().Slice()
+		call, err := newCall(words, dashed(args, len(words)), s, time.Now)
+		if err != nil {
+			return err
+		}
+		v.verbose = v.verbose || s.verbose
+		return orNil(do(call))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,15 @@ type settings struct {
 	date       string
 	attempts   int
 	lease      time.Duration
+	overlap    string // skip | wait
+	standby    bool
+	waitMax    time.Duration // 0: until the line's next slot
+	retryDelay time.Duration
+	catchUp    string // none | each | merge
+	catchUpMax int
+	rerun      bool
+	reason     string
+	keep       int
 	redis      string
 	redisFile  string
 	redisWait  time.Duration
@@ -39,8 +49,8 @@ type settings struct {
 }
 
 func defaults() *settings {
-	return &settings{every: "day", attempts: 1, namespace: "onceonly", exitFailed: exitNotDone, n: 7,
-		killAfter: 10 * time.Second, from: map[string]string{}}
+	return &settings{every: "day", dayStart: "00:00", attempts: 1, namespace: "onceonly", exitFailed: exitNotDone, n: 7,
+		killAfter: 10 * time.Second, retryDelay: 30 * time.Second, catchUp: "none", catchUpMax: 10, from: map[string]string{}}
 }
 
 // An option is named once, here: its flag is --name, its variable ONCEONLY_NAME.
@@ -70,6 +80,17 @@ var commonOptions = []*option{
 var runOptions = append([]*option{
 	{name: "job", alias: "j", line: true, set: func(s *settings, v string) error { s.job = v; return checkName(v) }},
 	{name: "every", set: func(s *settings, v string) error { s.every = v; _, err := parsePeriod(v); return err }},
+	{name: "schedule", set: func(s *settings, v string) error { s.schedule = v; _, err := parseSchedule(v); return err }},
+	{name: "day-start", set: func(s *settings, v string) error { s.dayStart = v; _, err := parseDayStart(v); return err }},
+	{name: "overlap", set: func(s *settings, v string) error { return setWord(&s.overlap, v, "skip", "wait") }},
+	{name: "wait-max", set: func(s *settings, v string) error { return setDuration(&s.waitMax, v, time.Millisecond) }},
+	{name: "standby", flag: true, set: func(s *settings, v string) error { return setBool(&s.standby, v) }},
+	{name: "retry-delay", set: func(s *settings, v string) error { return setDuration(&s.retryDelay, v, 0) }},
+	{name: "catch-up", set: func(s *settings, v string) error { return setWord(&s.catchUp, v, "none", "each", "merge") }},
+	{name: "catch-up-max", set: func(s *settings, v string) error { return setNumber(&s.catchUpMax, v, 1, 100) }},
+	{name: "rerun", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.rerun, v) }},
+	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
+	{name: "keep", set: func(s *settings, v string) error { return setNumber(&s.keep, v, 10, 1_000_000) }},
 	{name: "tz", set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
 	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "attempts", set: func(s *settings, v string) error { return setNumber(&s.attempts, v, 1, 1000) }},
@@ -150,10 +171,12 @@ func wrong(o *option, at place, err error) error {
 		return nil
 	case o.secret():
 		return usage(at.name+": "+err.Error(), hint)
-	default:
-		if errors.As(err, &u) {
-			hint = u.hint
+	case errors.As(err, &u):
+		if rest, named := strings.CutPrefix(u.msg, "--"+o.name+" "); named { // it repeats the value in its own way
+			return usage(at.name+" "+rest, u.hint)
 		}
+		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
+	default:
 		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), hint)
 	}
 }
@@ -176,6 +199,31 @@ func (s *settings) redisURL() (*server, error) {
 		return nil, usage(from+": "+err.Error(), "")
 	}
 	return v, nil
+}
+
+// together refuses options that do not go together, and settles which of two that exclude each other is meant.
+func (s *settings) together() error {
+	schedule, every := s.from["schedule"], s.from["every"]
+	switch {
+	case schedule != "" && every != "" && !nearer(schedule, every) && !nearer(every, schedule):
+		return usage("--every and --schedule exclude each other", "")
+	case nearer(every, schedule):
+		s.schedule = ""
+	}
+	if s.schedule != "" {
+		s.every = ""
+	}
+	switch {
+	case s.rerun && s.from["date"] == "":
+		return usage("--rerun needs --date", "onceonly run --rerun --reason TEXT --date 2026-11-29 -- command")
+	case s.rerun && s.reason == "":
+		return usage("--rerun needs --reason", "onceonly run --rerun --reason TEXT --date 2026-11-29 -- command")
+	case s.reason != "" && !s.rerun:
+		return usage("--reason needs --rerun", "")
+	case s.standby && s.attempts < 2:
+		return usage("--standby needs --attempts 2 or more", "with one attempt nobody may take over")
+	}
+	return nil
 }
 
 // nearer says whether the first place beats the second: flag, environment, file; the URL itself beats its file.
@@ -203,6 +251,14 @@ func setBool(to *bool, v string) error {
 	default:
 		return errors.New("neither yes nor no")
 	}
+	return nil
+}
+
+func setWord(to *string, v string, words ...string) error {
+	if !slices.Contains(words, v) {
+		return errors.New("not " + strings.Join(words, " or "))
+	}
+	*to = v
 	return nil
 }
 

@@ -342,11 +342,12 @@ func closeConn(c net.Conn, reset bool) {
 
 // readRESP reads one value of RESP 2 or 3 as it is, and the bulk strings in it. What is no RESP (TLS) comes as it came.
 func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
-	first, err := in.Peek(1)
+	peeked, err := in.Peek(1)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !bytes.Contains([]byte("+-:_#,($=!*~>%|"), first) {
+	first := peeked[0] // a copy: what was peeked changes with the next read
+	if !bytes.ContainsRune([]byte("+-:_#,($=!*~>%|"), rune(first)) {
 		raw = make([]byte, in.Buffered())
 		_, err = io.ReadFull(in, raw)
 		return raw, nil, err
@@ -356,7 +357,7 @@ func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
 		return nil, nil, err
 	}
 	n, _ := strconv.Atoi(strings.TrimSpace(string(line[1:])))
-	switch first[0] {
+	switch first {
 	case '$', '=', '!':
 		return readBulk(in, line, n)
 	case '%', '|':

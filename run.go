@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -17,57 +17,167 @@ import (
 //
 // Nothing runs without the lease; nothing is given back before the end is written.
 
-const endPause = time.Second // between two tries to write an end
+const (
+	endPause     = time.Second // between two tries to write an end
+	longestDelay = time.Hour   // between two attempts
+)
 
 // A run is one call that may run the command.
 type run struct {
 	*call
 	voice   *voice
 	signals chan os.Signal
+	turn    *turn // set once it waits for another run
 	lease   *lease
-	reply   *reply // begin's, with the verdict run
+	try     int
+	reply   *reply // begin's
 	listed  bool   // the job is in the list of jobs
+
+	interrupted bool // a signal that asks to stop came
 }
 
 // execute runs the command if its slot is to be run here.
 func (c *call) execute(v *voice) *exit {
-	r := &run{call: c, voice: v, signals: listen()}
+	return (&run{call: c, voice: v, signals: listen()}).decide()
+}
+
+// decide asks the ledger, and does what it says. Whoever waits asks again, and everything is decided anew. A status not
+// 0 of a slot that was caught up with goes before this slot's.
+func (r *run) decide() *exit {
+	defer func() { r.turn.close() }()
+	caughtUp := 0
 	for {
 		if e := r.begin(); e != nil {
 			return e
 		}
-		switch r.reply.Verdict {
-		case "run":
-			return r.attempt()
-		case "lost", "ended": // begun by a question whose answer came too late: under a new run ID it is asked afresh
-			r.unstarted(0)
+		var e *exit
+		switch {
+		case r.reply.Verdict == "run":
+			e = r.attempts()
+		case r.reply.Verdict == "gap":
+			caughtUp, e = r.catchUpFirst(caughtUp)
+		case r.reply.Verdict == "lost" || r.reply.Verdict == "ended":
+			r.unstarted(0) // begun by a question whose answer came too late: under a new run ID it is asked afresh
+		case r.waits():
+			e = r.await()
 		default:
-			return c.refuse(r.reply)
+			e = r.refuse(r.reply)
+		}
+		if e != nil {
+			return r.after(caughtUp, e)
 		}
 	}
 }
 
-// attempt starts the command, keeps the lease while it runs, and writes how it ended.
-func (r *run) attempt() *exit {
-	r.began(r.voice, r.reply)
+// after is the exit of a slot where an earlier one has left this status.
+func (r *run) after(status int, e *exit) *exit {
+	if status == 0 {
+		return e
+	}
+	r.voice.leave(e)
+	return &exit{status: status}
+}
+
+// attempts runs the command, again and again while it fails and attempts are left, under one lease.
+func (r *run) attempts() *exit {
+	r.caught = true // what lies before is seen to, for all attempts
+	r.tellBefore()
+	r.tellSkew()
 	r.list()
-	select {
-	case s := <-r.signals:
-		if e := stoppedBy(s); e != nil {
-			r.unstarted(0)
+	for delay := r.retryDelay; ; delay = min(delay+delay/2, longestDelay) {
+		e, again := r.attempt()
+		if !again {
 			return e
 		}
+		r.voice.leave(e)
+		if !r.delay(jitter(delay)) || !r.beginAgain() {
+			return &exit{status: e.status}
+		}
+	}
+}
+
+// attempt starts the command, keeps the lease while it runs, and writes how it ended. It may be tried again if it failed
+// by itself.
+func (r *run) attempt() (e *exit, again bool) {
+	select {
+	case s := <-r.signals:
+		if e := r.stoppedBy(s); e != nil {
+			r.unstarted(0)
+			return e, false
+		}
 	default:
+	}
+	if r.lease.term(r.killAfter).past() { // to be listed may have taken long
+		r.unstarted(0)
+		return &exit{status: exitNotDone, msg: r.name() + ": not run: the lease was over before the start"}, false
 	}
 	argv, environ := r.prepare(os.Environ())
 	started := bootNow()
 	child, err := startChild(argv, environ)
 	if err != nil {
-		return r.notStarted(err)
+		return r.notStarted(err), false
 	}
 	w := r.watch(child)
-	status := child.reap(w.why != "")
+	r.interrupted = w.interrupted
+	status := child.reap(w.why != "" || r.mayRetry(w))
 	return r.record(w, status, time.Duration(bootNow()-started))
+}
+
+// mayRetry says whether a failure leaves this process another attempt: not after a signal or a lost lease.
+func (r *run) mayRetry(w *watch) bool {
+	return r.reply.Left > 0 && !w.interrupted && w.why == "" && !r.rerun
+}
+
+// delay keeps the lease until the next attempt is due. It returns false if there is to be none: a signal came, or the
+// lease is gone; then it is given back.
+func (r *run) delay(d time.Duration) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	kept := r.keep(ctx)
+	lost := kept
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for waiting, ok := true, true; ; {
+		select {
+		case <-timer.C:
+			waiting = false
+		case <-lost:
+			waiting, ok = false, false
+		case s := <-r.signals:
+			ok = r.stoppedBy(s) == nil
+			waiting = ok
+		}
+		if waiting {
+			continue
+		}
+		cancel()
+		for range kept { // until no renewal is under way
+		}
+		if ok = ok && !r.lease.term(r.killAfter).past(); !ok {
+			r.giveBack()
+		}
+		return ok
+	}
+}
+
+// giveBack releases a lease that was kept for another attempt.
+func (r *run) giveBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	e := r.end()
+	e.State = "failed"
+	r.lease.finish(ctx, e)
+}
+
+// beginAgain asks for one attempt more under the same lease. Every verdict but run gives it back.
+func (r *run) beginAgain() bool {
+	before := r.reply
+	r.try++
+	if e := r.askUntil(); e != nil || r.reply.Verdict != "run" {
+		r.reply = before
+		return false
+	}
+	r.tellBefore()
+	return true
 }
 
 // list puts the job into the list of jobs, if no run before has left a mark that it is there. The mark is set by finish,
@@ -97,7 +207,7 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 	own := []string{"ONCEONLY_JOB=" + values["job"], "ONCEONLY_SLOT=" + values["slot"],
 		"ONCEONLY_BUSINESS_DATE=" + values["date"], "ONCEONLY_ATTEMPT=" + values["attempt"],
 		"ONCEONLY_FENCING_TOKEN=" + values["token"], "ONCEONLY_RUN_ID=" + r.lease.runID, "ONCEONLY_KEY=" + values["key"],
-		"ONCEONLY_FIRST_SLOT=" + values["slot"], "ONCEONLY_LAST_SLOT=" + values["slot"]}
+		"ONCEONLY_FIRST_SLOT=" + cmp.Or(r.reply.First, values["slot"]), "ONCEONLY_LAST_SLOT=" + values["slot"]}
 	inherited := slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		return slices.ContainsFunc(own, func(o string) bool {
 			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])
@@ -106,97 +216,12 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 	return argv, append(inherited, own...)
 }
 
-// question is what begin is asked.
-func (c *call) question() question {
-	return question{attempt: attempt{Try: 1}, asker: c.asker, terms: c.terms(), Slot: c.slot.name,
-		Begins: millis(c.slot.begins), Overlap: "wait", Minute: c.minute, Dated: c.date != ""}
-}
-
-// terms are the line, as the ledger keeps it.
-func (c *call) terms() terms {
-	t := terms{Every: c.every, Schedule: c.schedule, DayStart: "00:00", Attempts: c.attempts,
-		Lease: c.settings.lease.Milliseconds(), Keep: 400, Zone: c.line.zone.String(), Offsets: c.line.offsets(time.Now()),
-		ZoneFrom: "default", Args: c.command.argsHash(), Line: c.command.lineHash()}
-	switch {
-	case c.date != "":
-		t.ZoneFrom = "date"
-	case c.from["tz"] != "":
-		t.ZoneFrom = "explicit"
-	}
-	return t
-}
-
 // end is an end of this attempt, but for how it ended.
 func (r *run) end() end {
-	e := end{attempt: attempt{Try: 1}, asker: r.asker, terms: r.terms(), Slot: r.slot.name, Begins: millis(r.slot.begins),
-		Listed: r.listed, Channel: r.ledger.channel(r.command.job)}
+	e := end{attempt: attempt{r.lease.runID, r.try}, asker: r.asker, terms: r.terms(), Slot: r.slot.name,
+		Begins: millis(r.slot.begins), Listed: r.listed, Channel: r.ledger.channel(r.command.job)}
 	if r.reply != nil {
 		e.Number, e.Token, e.Began = r.reply.Attempt, r.reply.Token, r.reply.Time
 	}
 	return e
-}
-
-// record writes how the attempt ended, and says with which status that leaves onceonly.
-func (r *run) record(w *watch, status syscall.WaitStatus, took time.Duration) *exit {
-	e := r.end()
-	e.Took, e.Reason, e.State = took.Milliseconds(), w.reason(), "failed"
-	switch {
-	case status.Signaled():
-		e.Signal = signalName(status.Signal())
-	default:
-		e.Exit = strconv.Itoa(status.ExitStatus())
-		if status.ExitStatus() == 0 && e.Reason == "" {
-			e.State = "done"
-		}
-	}
-	own := statusOf(status)
-	if w.why != "" || (own == 0 && e.State == "failed") {
-		own = exitNotDone
-	}
-	receipt, err := r.write(e)
-	if err != nil {
-		return r.unrecorded(e, own, err)
-	}
-	return r.close(w, e, receipt, own)
-}
-
-// write sends the end until it is written, or until the lease is over. The signals that ask to stop end it.
-func (r *run) write(e end) (*receipt, error) {
-	for {
-		receipt, err := r.lease.finish(context.Background(), e)
-		if err == nil || r.lease.ends().past() {
-			return receipt, err
-		}
-		// The place of the spool: from the first failure on, the end is on disk too.
-		if r.rest(jitter(endPause)) != nil {
-			return nil, err
-		}
-	}
-}
-
-// unrecorded is the exit where the ledger does not know the end.
-func (r *run) unrecorded(e end, own int, err error) *exit {
-	if e.State == "done" {
-		return &exit{status: exitUnrecorded, msg: fmt.Sprintf("%s: done, not recorded: %s", r.name(), cause(err))}
-	}
-	how := "exit " + e.Exit
-	if e.Signal != "" {
-		how = e.Signal
-	}
-	return &exit{status: own, msg: fmt.Sprintf("%s: %s, not recorded: %s", r.name(), how, cause(err))}
-}
-
-// close says what the ledger answered to an end that is written.
-func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
-	if w.why != "" {
-		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, receipt.Entry)}
-	}
-	if receipt.Verdict != "stale" {
-		return &exit{status: own}
-	}
-	if own == 0 {
-		own = exitNotDone
-	}
-	return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after attempt %d had begun on %s; that one stands",
-		r.name(), e.Number, receipt.Entry.Attempt, holderOf(receipt.Entry))}
 }

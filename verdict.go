@@ -1,12 +1,14 @@
 package main
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
+
+const tellSkew = time.Minute
 
 // What a verdict of the ledger means for whoever asked: an exit status, and words. run and explain use the same ones.
 
@@ -18,13 +20,19 @@ type call struct {
 	slot     slot
 	zoneFrom string // where the zone comes from, for messages
 	asker    asker
-	minute   string // see question.Minute
+	wall     func() time.Time // the host's clock
+	now      time.Time        // when the call began
+	minute   string           // see question.Minute
+	caught   bool             // missed and skipped slots have been seen to
 	server   *server
 	ledger   *ledger
 }
 
 // name is how messages call the slot.
-func (c *call) name() string { return c.command.job + " " + c.slot.name }
+func (c *call) name() string { return c.command.job + " " + c.shown(c.slot.name) }
+
+// shown is a slot's name as people read it: without the offset, where the clock shows that time once.
+func (c *call) shown(name string) string { return withoutOffset(name, c.line.zone) }
 
 // clock is a time of the ledger in the job's zone; another day than the slot's is named.
 func (c *call) clock(ms int64) string {
@@ -57,8 +65,7 @@ func endOf(e *entry) string {
 
 // refuse is the exit of a verdict other than run.
 func (c *call) refuse(r *reply) *exit {
-	settle := fmt.Sprintf("onceonly resolve %s --date %s --done or --reopen, --reason TEXT",
-		quoteWord(c.command.job), c.slot.name)
+	settle := c.settle(c.slot.name)
 	switch r.Verdict {
 	case "done":
 		return c.normal(c.exitDone, "not run: done on %s at %s (%s)", r.Entry.Host, c.clock(r.Entry.Ended),
@@ -67,9 +74,10 @@ func (c *call) refuse(r *reply) *exit {
 		return c.normal(c.exitBusy, "not run: running on %s since %s, renewed %s ago, lease until %s", holderOf(r.Entry),
 			c.clock(r.Entry.Began), brief(sinceMillis(r.Heard, r.Time)), c.clock(r.Time+r.TTL))
 	case "paused":
-		return c.normal(0, "not run: paused")
+		return c.paused(r)
 	case "behind":
-		return c.normal(exitNotDone, "not run: %s still running on %s", r.Current, r.holder())
+		e := c.normal(0, "skipped: %s still running on %s", c.shown(r.Current), r.holder())
+		return e
 	case "failed":
 		return c.told(r, c.exitFailed, settle, "not run: failed on %s at %s (%s), no attempt left", r.Entry.Host,
 			c.clock(r.Entry.Ended), endOf(r.Entry))
@@ -84,8 +92,28 @@ func (c *call) refuse(r *reply) *exit {
 	return c.disagree(r)
 }
 
+// settle is what to type about a slot that waits for a person.
+func (c *call) settle(slot string) string {
+	return fmt.Sprintf("onceonly resolve %s --date %s --done or --reopen, --reason TEXT", quoteWord(c.command.job),
+		c.shown(slot))
+}
+
 // holder is host:pid of whoever has the lease.
 func (r *reply) holder() string { return r.Holder[min(len(r.Holder), 32):] }
+
+// paused is nothing to do, unless somebody asked for this slot by hand.
+func (c *call) paused(r *reply) *exit {
+	var p struct {
+		By, Reason string
+		Since      int64
+	}
+	json.Unmarshal([]byte(r.Paused), &p)
+	e := c.normal(0, "not run: paused by %s since %s: %s", p.By, c.day(p.Since), p.Reason)
+	if c.rerun {
+		e.status, e.normal = exitNotDone, false
+	}
+	return e
+}
 
 func (c *call) day(ms int64) string {
 	return time.UnixMilli(ms).In(c.line.zone).Format(time.DateOnly)
@@ -113,6 +141,10 @@ func (c *call) disagree(r *reply) *exit {
 		e.msg = fmt.Sprintf("%s: not run: this host's zone is %s (%s), the job's is %s (%s, since %s)", job,
 			c.line.zone, c.zoneFrom, r.Zone, r.ZoneHost, c.day(number(r.ZoneSince)))
 		e.hint = fmt.Sprintf("on every host ONCEONLY_TZ=%s in %s, or --tz %s", r.Zone, configFile, r.Zone)
+	case "shape":
+		e.msg = fmt.Sprintf("%s: not run: this line is '%s', that of %s is '%s', and their slots overlap (%s and %s)", job,
+			c.line, r.Other.Host, r.Other.line(), c.shown(c.slot.name), c.shown(r.Other.Slot))
+		e.hint = "give all hosts the same line: onceonly status " + quoteWord(job) + " --hosts"
 	case "args":
 		e.msg = fmt.Sprintf("%s: not run: %s asked at %s with other arguments", c.name(), r.Entry.Host,
 			c.clock(r.Entry.Began))
@@ -132,7 +164,7 @@ func (c *call) disagree(r *reply) *exit {
 
 // skew says how far this host's clock is off Redis's.
 func (c *call) skew(r *reply) string {
-	here, there := time.Now().In(c.line.zone), time.UnixMilli(r.Time).In(c.line.zone)
+	here, there := c.wall().In(c.line.zone), time.UnixMilli(r.Time).In(c.line.zone)
 	d, word := here.Sub(there), "ahead of"
 	if d < 0 {
 		d, word = -d, "behind"
@@ -141,22 +173,42 @@ func (c *call) skew(r *reply) string {
 		there.Format(time.DateTime))
 }
 
-// began says what is worth knowing about a run that begins: an attempt before it, a clock that is off.
-func (c *call) began(v *voice, r *reply) {
-	if before := r.Entry; before != nil && before.Attempt > 0 {
-		switch before.State {
-		case "running":
-			v.say("%s: taking over, attempt %d of %d: %s not heard of for %s", c.name(), r.Attempt,
-				max(c.attempts, r.Attempt), holderOf(before), brief(sinceMillis(cmp.Or(r.Heard, before.Began), r.Time)))
-		case "failed":
-			v.normally("%s: attempt %d of %d: attempt %d failed on %s (%s)", c.name(), r.Attempt,
-				max(c.attempts, r.Attempt), before.Attempt, before.Host, endOf(before))
-		}
+// tellBefore says what is worth knowing about the attempts before, of this slot or of another one.
+func (r *run) tellBefore() {
+	of := fmt.Sprintf("attempt %d of %d", r.reply.Attempt, r.reply.Attempt+r.reply.Left)
+	switch before := r.reply.Entry; {
+	case before == nil || before.Attempt == 0 || before.RunID == r.lease.runID && before.Try == r.try:
+	case before.State == "running":
+		r.voice.say("%s: taking over, %s: %s not heard of for %s", r.name(), of, holderOf(before),
+			brief(sinceMillis(max(r.reply.Heard, before.Began), r.reply.Time)))
+	case before.State == "failed":
+		r.voice.normally("%s: %s: attempt %d failed on %s (%s)", r.name(), of, before.Attempt, before.Host, endOf(before))
 	}
-	if off := time.Since(time.UnixMilli(r.Time)).Abs(); off > time.Minute {
-		text, _, _ := strings.Cut(c.skew(r), " (")
-		v.say("%s", text)
+	switch earlier := r.reply.EarlierEntry; {
+	case earlier == nil:
+	case earlier.State == "running":
+		r.voice.say("%s %s: uncertain: %s began at %s and never reported", r.command.job, r.shown(r.reply.Earlier),
+			holderOf(earlier), r.clock(earlier.Began))
+		r.voice.hint("find out, then " + r.settle(r.reply.Earlier))
+	default:
+		r.voice.say("%s %s: failed on %s at %s (%s)", r.command.job, r.shown(r.reply.Earlier), earlier.Host,
+			r.clock(earlier.Ended), endOf(earlier))
+		r.voice.hint(r.settle(r.reply.Earlier))
 	}
+}
+
+// tellSkew says that this host's clock is off, as far as that is allowed.
+func (r *run) tellSkew() {
+	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > tellSkew {
+		text, _, _ := strings.Cut(r.skew(r.reply), " (")
+		r.voice.say("%s", text)
+	}
+}
+
+// line is the part of a shape that people know.
+func (o *other) line() string {
+	line, _, _ := strings.Cut(o.Shape, " ·")
+	return line
 }
 
 func number(s string) int64 {

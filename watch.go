@@ -33,14 +33,8 @@ type watch struct {
 func (r *run) watch(c *child) *watch {
 	w := &watch{run: r, child: c}
 	ctx, cancel := context.WithCancel(context.Background())
-	kept := make(chan error)
+	kept := r.keep(ctx)
 	lost := kept
-	go func() {
-		if err := r.lease.keep(ctx, r.outage); err != nil {
-			kept <- err
-		}
-		close(kept)
-	}()
 	deadline := time.NewTimer(w.next().until())
 	for {
 		select {
@@ -61,10 +55,25 @@ func (r *run) watch(c *child) *watch {
 	}
 }
 
+// keep renews the lease until ctx is done. The channel tells that it is lost, and is closed when no renewal is under way.
+func (r *run) keep(ctx context.Context) <-chan error {
+	kept := make(chan error)
+	go func() {
+		defer close(kept)
+		if err := r.lease.keep(ctx, r.outage); err != nil {
+			select {
+			case kept <- err:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return kept
+}
+
 // pass hands a signal to the command. Whoever asks a second time to stop means it.
 func (w *watch) pass(s os.Signal) {
 	again := w.interrupted && (s == unix.SIGINT || s == unix.SIGTERM)
-	w.interrupted = w.interrupted || stoppedBy(s) != nil
+	w.interrupted = w.interrupted || asksToStop(s)
 	if again {
 		s = unix.SIGKILL
 	}
@@ -146,7 +155,7 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 			failures, pause = 0, s.interval()
 			continue
 		}
-		if failures++; failures == 2 {
+		if failures++; failures == 2 && ctx.Err() == nil {
 			outage(err)
 		}
 		if pause = s.retryInterval(); failures == 1 {
@@ -158,7 +167,8 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 
 // renewBy renews, and waits for the answer no longer than until the deadline.
 func (s *lease) renewBy(ctx context.Context, deadline boot) error {
-	ctx, cancel := context.WithTimeout(ctx, max(min(renewalAnswer, deadline.until()), time.Millisecond))
+	patience := min(renewalAnswer, max(s.ttl/10, shortest), deadline.until())
+	ctx, cancel := context.WithTimeout(ctx, max(patience, time.Millisecond))
 	defer cancel()
 	return s.renew(ctx)
 }

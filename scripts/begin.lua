@@ -4,10 +4,14 @@
 -- ARGV  1 question (JSON):
 --   run_id try      name the attempt; run_id is the lock's token too
 --   slot begins     the slot's name; its beginning, ms
+--   from to shape   the time that it covers, ms; the line that made it, for "one shape at a time"
 --   now             the host's clock, ms, read just before sending
 --   attempts        starts allowed, over all hosts
 --   rerun           '', or why one further attempt is wanted
 --   overlap         skip | wait: what to do while another slot of the job runs
+--   previous        beginning of the line's slot before this one, ms; 0 if missed slots are not to be found
+--   catch_up most   none | each | merge: what becomes of missed and skipped slots; at most so many, the newest
+--   caught          true: that has been seen to
 --   zone offsets zone_from   IANA name; its UTC offsets in January and July; default | explicit | date
 --   args            '', or the hash of the arguments where the name comes from the command
 --   line            hash of the command line
@@ -17,10 +21,13 @@
 --   keep            slots to keep
 --   dry             true: decide, write nothing
 -- Returns JSON: verdict, and what it is said with:
---   run      token attempt; entry is the one before, if any
+--   run      token attempt, left (attempts after it); entry is the one before, if any; first, the first slot that it
+--            covers; earlier and its entry, another slot of the job that ended uncertain or interrupted, told once
+--   gap      it could run, but earlier slots are to be seen to first: newest, the beginning of the newest entry, if
+--            slots are missed between that and this one; owed, the names of missed and skipped slots, newest first
 --   lost     this attempt was begun, and its lease is no longer its own
 --   ended    this attempt was begun, and its end is known
---   clock zone args line notdaily    hosts or lines disagree
+--   clock zone shape args line notdaily    hosts or lines disagree; other, of shape: the slot met, its host and line
 --   old      below the low-water mark
 --   done busy paused failed uncertain behind    as DESIGN names them
 --   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
@@ -29,22 +36,31 @@ local flat = redis.call('HGETALL', META)
 for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
+redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
 local owner = string.sub(held, 1, 32)
 local mine = owner == q.run_id or (q.dry and owner == '')
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
-local asked = redis.call('HGET', HOSTS, id)
-asked = asked and cjson.decode(asked) or {}
+local fine, asked = pcall(redis.call, 'HGET', HOSTS, id)
+asked = fine and asked and cjson.decode(asked) or {}
 
 local answers = { run = 'ran', paused = 'paused', done = 'done', busy = 'busy', failed = 'failed', uncertain = 'uncertain' }
+-- A merged slot is as the one that covers it; without that, which the ledger has then forgotten, it is done.
+local into = e and e.state == 'merged' and read(e.into)
+local said = into or e
+
 local whys = { clock = 'clock', zone = 'zone', shape = 'shape', args = 'arguments', line = 'arguments',
   notdaily = 'not_daily', old = 'old' }
+local month = 32 * 86400000 -- no slot covers more
+
+-- forced: by hand, or after a command that could not be started: a line that was corrected is taken.
+local forced = q.rerun ~= '' or (e and (e.reopened or (e.reason == 'not_started' and e.attempt == 0)))
 
 -- rollcall keeps what this host asked and was told. It never changes the verdict. The first question about a slot
 -- decides its minute and its line: the second line of one name stays refused, however often it asks.
 local function rollcall(verdict)
   if q.dry then return end
-  local first = asked.slot == q.slot and asked or {}
+  local first = asked.slot == q.slot and not (forced and verdict == 'run') and asked or {}
   local answer = answers[verdict] or (whys[verdict] and 'refused') or (q.overlap == 'skip' and 'skipped' or 'waiting')
   pcall(redis.call, 'HSET', HOSTS, id, cjson.encode({ asked = ms, slot = q.slot, answer = answer, why = whys[verdict],
     line = first.line or q.line, minute = first.minute or q.minute, version = q.version }))
@@ -54,16 +70,16 @@ end
 -- meets the living run of the same run ID.
 local function reply(verdict, more)
   local own = e and e.run_id == q.run_id
-  local alive = own and ((e.state == 'running' and verdict ~= 'lost') or (e.kept and q.try <= e.try))
-  if verdict ~= 'run' and mine and not alive and not q.dry then
-    redis.call('DEL', LOCK)
+  local alive = own and fence == tonumber(e.token) and (e.state == 'running' or (e.kept and q.try <= e.try))
+  if verdict ~= 'run' and not alive and not q.dry then
+    if mine then redis.call('DEL', LOCK) end
     if own and e.kept then
       e.kept = nil
       write(q.slot, e)
     end
   end
   local r = more or {}
-  r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, e, held, redis.call('PTTL', LOCK)
+  r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, said, held, redis.call('PTTL', LOCK)
   r.listed, r.zone, r.zone_host, r.zone_since, r.low = m.listed, m.zone, m.zone_host, m.zone_since, tonumber(m.low)
   r.paused, r.current, r.heard, r.asked = m.paused, m.current, tonumber(m.heard), asked.minute
   return cjson.encode(r)
@@ -72,6 +88,16 @@ end
 local function answer(verdict, more)
   rollcall(verdict)
   return reply(verdict, more)
+end
+
+-- sweep drops hosts that have not asked for a month, once a day.
+local function sweep()
+  if ms - tonumber(m.swept or '0') < 86400000 then return end
+  redis.call('HSET', META, 'swept', int(ms))
+  local flat = redis.call('HGETALL', HOSTS)
+  for k = 1, #flat, 2 do
+    if ms - cjson.decode(flat[k + 1]).asked > 30 * 86400000 then redis.call('HDEL', HOSTS, flat[k]) end
+  end
 end
 
 -- history leaves an entry that is no verdict: such a slot runs when it is asked for again.
@@ -91,18 +117,85 @@ local function once()
   return { told = q.dry or e.told == t }
 end
 
+-- collision finds an entry of another name whose time overlaps with this slot's. While all slots of that time have one
+-- shape there is none, and nothing to read.
+local function collision()
+  local mixed
+  for shape, first, last in shapes(m) do
+    if shape ~= q.shape and first < q.to and q.from < last then mixed = shape end
+  end
+  if not mixed then return end
+  local near = redis.call('ZRANGEBYSCORE', SLOTS, int(q.from - month), int(q.to + month), 'WITHSCORES')
+  for k = 1, #near, 2 do
+    local other = near[k] ~= q.slot and read(near[k])
+    local before, after = string.match(other and other.span or '', '^(%d+),(%d+)$')
+    local begins = tonumber(near[k + 1])
+    if before and begins - before * 1000 < q.to and q.from < begins + after * 1000 then
+      return { slot = near[k], host = other.host, shape = mixed }
+    end
+  end
+end
+
+-- owed lists the missed and skipped slots before this one, newest first, as many as are wanted.
+local function owed()
+  local names = {}
+  if q.catch_up == 'none' then return names end
+  for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', SLOTS, '(' .. int(q.begins), '-inf', 'LIMIT', 0, 100)) do
+    local other = read(name)
+    if #names < q.most and other and (other.state == 'missed' or other.state == 'skipped') then
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+-- gap is what must be seen to before this slot runs: slots that were due since the newest entry and have none.
+local function gap()
+  if q.caught or q.dated then return end
+  local newest = redis.call('ZREVRANGEBYSCORE', SLOTS, '(' .. int(q.begins), '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local missed = q.previous > 0 and newest and tonumber(newest) < q.previous
+  local names = owed()
+  if missed or (#names > 0 and q.catch_up == 'each') then
+    return { newest = missed and int(tonumber(newest)) or nil, owed = #names > 0 and names or nil }
+  end
+end
+
+-- merge makes this run cover the slots that are owed. Returns the name of the first, or nil.
+local function merge()
+  if q.catch_up ~= 'merge' or q.dated then return end
+  local first
+  for _, name in ipairs(owed()) do
+    local other = read(name)
+    other.state, other.into, first = 'merged', q.slot, name
+    write(name, other)
+  end
+  return first
+end
+
+-- earlier finds the slot that ran before this one, if its end is not as it should be and nobody has told it yet.
+local function earlier()
+  local before = m.current and m.current ~= q.slot and read(m.current)
+  if before and (before.state == 'running' or before.reason == 'interrupted') and not before.noted then
+    before.noted = true
+    write(m.current, before)
+    return m.current, before
+  end
+end
+
 -- 1. The same question again, or a late copy of an old one.
+local allowed = q.attempts + (e and e.extra or 0)
 if is(e, q.run_id, q.try) then
   if e.state ~= 'running' then return reply('ended') end
   if not mine or fence ~= tonumber(e.token) then return reply('lost') end -- somebody began since: this token is spent
-  return reply('run', { token = e.token, attempt = e.attempt })
+  return reply('run', { token = e.token, attempt = e.attempt, left = math.max(0, allowed - e.attempt), first = e.first })
 end
 if e and (position(e, q.run_id, q.try) or (e.run_id == q.run_id and q.try < e.try)) then return reply('ended') end
 
 -- 2. Hosts or lines disagree.
-local forced = q.rerun ~= '' or (e and e.reopened)
 if math.abs(q.now - ms) > 3600000 then return answer('clock') end
 if q.zone_from == 'default' and m.offsets and m.offsets ~= q.offsets then return answer('zone') end
+local met = collision()
+if met then return answer('shape', { other = met }) end
 if e and e.args and q.args ~= '' and e.args ~= q.args and not forced then return answer('args') end
 local before = asked.slot == q.slot and asked.line
   or (e and e.host == q.host and (e.machine or '') == q.machine and e.line)
@@ -111,43 +204,56 @@ if before and before ~= q.line and not forced then return answer('line') end
 -- 3. What the ledger says.
 if not e and m.low and q.begins <= tonumber(m.low) then return answer('old') end
 local again = q.minute ~= '' and asked.slot == q.slot and asked.minute ~= '' and asked.minute ~= q.minute
-if e and e.state == 'done' and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
-local begun = e and (e.state == 'running' or e.kept)
-if begun and owner ~= '' and owner == e.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
+if said and (said.state == 'done' or said.state == 'merged') and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
+local begun = said and (said.state == 'running' or said.kept)
+if begun and owner ~= '' and owner == said.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
 local pause = m.paused and cjson.decode(m.paused)
 if pause and not (pause['until'] and pause['until'] <= ms) then
   history('paused')
   return answer('paused')
 end
-local n = e and e.attempt or 0
-if n > 0 and n >= q.attempts + (e.extra or 0) and q.rerun == '' then
-  return answer(e.state == 'running' and 'uncertain' or 'failed', once())
+local n = said and said.attempt or 0
+if n > 0 and (n >= allowed or into) and q.rerun == '' then
+  return answer(said.state == 'running' and 'uncertain' or 'failed', once())
 end
+n = e and e.attempt or 0
 
 -- 4. Somebody else holds the job, or may still be running without a lease.
 if not mine then
   if q.overlap == 'skip' then history('skipped') end
-  return answer('behind')
+  return answer('behind', { other = m.current and read(m.current) })
 end
-if q.dry then return answer('run', { token = int(math.max(fence + 1, ms)), attempt = n + 1 }) end
+local open = gap()
+if open and not q.dry then return reply('gap', open) end
+local left = math.max(0, allowed - n - 1)
+if q.dry then
+  return answer('run', { attempt = n + 1, left = left, newest = open and open.newest, owed = open and open.owed })
+end
 
 -- 5. Run.
 local token = int(math.max(fence + 1, ms))
 local new = { state = 'running', run_id = q.run_id, try = q.try, attempt = n + 1, token = token, host = q.host,
-  pid = q.pid, user = q.user, began = ms, line = q.line, extra = e and e.extra, stale = e and e.stale }
+  pid = q.pid, user = q.user, began = ms, span = span(), line = q.line,
+  extra = e and e.extra, stale = e and e.stale, first = e and e.first }
 if q.machine ~= '' then new.machine = q.machine end
 if q.args ~= '' then new.args = q.args end
 if q.by_hand then new.by_hand = true end
 if q.rerun ~= '' then new.rerun = q.rerun end
+if e and e.state == 'done' then new.was = 'done' end -- and so it stays, if this attempt is not started
 if e and e.run_id then new.earlier = list(e, e.run_id, e.try, e.began, e.state ~= 'running') end
 event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
   'run_id', q.run_id, 'version', q.version)
 if e and e.state == 'running' then redis.call('HINCRBY', META, 'count_uncertain', 1) end
 rank(q.slot)
+new.first = merge() or new.first
+local earlier_slot, earlier_entry = earlier()
+cover(m)
 redis.call('SET', FENCE, token)
 if q.zone_from == 'explicit' or (q.zone_from == 'default' and not m.offsets) then zone() end
 if not q.dated or not m.attempts then line() end
 redis.call('HSET', META, 'current', q.slot, 'heard', int(ms))
 rollcall('run')
+pcall(sweep)
 write(q.slot, new)
-return reply('run', { token = token, attempt = n + 1 })
+return reply('run', { token = token, attempt = n + 1, left = left, first = new.first, earlier = earlier_slot,
+  earlier_entry = earlier_entry })

@@ -82,6 +82,29 @@ local function rank(current)
   if low >= 0 then redis.call('HSET', META, 'low', int(low)) end
 end
 
+-- span is the time that the slot covers, in seconds before and after its beginning.
+local function span() return int((q.begins - q.from) / 1000) .. ',' .. int((q.to - q.begins) / 1000) end
+
+-- shapes goes through the shapes that the job's slots have had (a line, and a zone's offsets), each with the time that
+-- its slots cover, from the first to the last.
+local function shapes(m)
+  local field, value
+  return function()
+    repeat field, value = next(m, field) until not field or string.sub(field, 1, 6) == 'shape:'
+    if field then return string.sub(field, 7), tonumber(string.match(value, '^%d+')), tonumber(string.match(value, '%d+$')) end
+  end
+end
+
+-- cover extends the time that this shape's slots cover, and forgets shapes that are wholly below the low-water mark.
+local function cover(m)
+  local from, to = q.from, q.to
+  for shape, first, last in shapes(m) do
+    if shape == q.shape then from, to = math.min(from, first), math.max(to, last) end
+    if shape ~= q.shape and m.low and last < tonumber(m.low) then redis.call('HDEL', META, 'shape:' .. shape) end
+  end
+  redis.call('HSET', META, 'shape:' .. q.shape, int(from) .. ' ' .. int(to))
+end
+
 -- line keeps the job's line, so that any host can tell what is due.
 local function line()
   redis.call('HSET', META, 'every', q.every, 'schedule', q.schedule, 'day_start', q.day_start,

@@ -6,6 +6,7 @@
 --   state           done | failed | unstarted (begun, and never started: it uses up no attempt)
 --   exit signal reason   exit status, or the signal's name; why it failed, if not by itself
 --   kept            true: the same process tries again, the lease stays
+--   from to shape   as begin was asked
 --   token attempt began took   as begin gave them; how long it ran, ms
 --   host machine pid user by_hand args line version   as begin was asked
 --   every schedule day_start attempts lease zone offsets zone_from   for a meta that Redis has lost
@@ -18,7 +19,11 @@ local e = read(q.slot)
 local low = tonumber(redis.call('HGET', META, 'low') or '-1')
 local unstarted = q.state == 'unstarted'
 
-local function reply(verdict) return cjson.encode({ verdict = verdict, entry = e }) end
+-- reply answers. Who has not started leaves for good, and may not know that it has the lease.
+local function reply(verdict)
+  if unstarted and holder() == q.run_id then redis.call('DEL', LOCK) end
+  return cjson.encode({ verdict = verdict, entry = e })
+end
 
 local function told(kind)
   event(kind, 'attempt', int(q.attempt), 'token', q.token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
@@ -27,12 +32,14 @@ local function told(kind)
 end
 
 local function settle()
-  e.state = unstarted and 'failed' or q.state
+  e.state = unstarted and (e.was or 'failed') or q.state
+  e.was = nil
   e.ended = e.began + q.took
   e.exit = q.exit ~= '' and tonumber(q.exit) or nil
   e.signal = q.signal ~= '' and q.signal or nil
   e.reason = q.reason ~= '' and q.reason or nil
   e.kept = q.kept or nil
+  e.told = nil
   if unstarted then e.attempt = e.attempt - 1 end
 end
 
@@ -78,9 +85,13 @@ if not e or not e.run_id then
     line()
     if q.zone_from ~= 'date' then zone() end
   end
-  rank(q.slot)
+  rank(redis.call('HGET', META, 'current'))
+  local meta = redis.call('HGETALL', META)
+  local m = {}
+  for k = 1, #meta, 2 do m[meta[k]] = meta[k + 1] end
+  cover(m)
   e = { run_id = q.run_id, try = q.try, attempt = math.max(q.attempt, 1), token = q.token, host = q.host, pid = q.pid,
-    user = q.user, began = q.began > 0 and q.began or ms, line = q.line, earlier = nil }
+    user = q.user, began = q.began > 0 and q.began or ms, line = q.line, span = span() }
   if q.machine ~= '' then e.machine = q.machine end
   if q.args ~= '' then e.args = q.args end
   if q.by_hand then e.by_hand = true end
@@ -98,6 +109,7 @@ else
   e.earlier = list(e, q.run_id, q.try, ms, true)
 end
 if unstarted then
+  if e.run_id == q.run_id then e.kept = nil end
   write(q.slot, e)
   return reply('ok')
 end

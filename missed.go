@@ -1,0 +1,114 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Slots that were due and that nobody asked for, and slots that were skipped.
+
+const mostMissed = 100 // so many are written, the newest
+
+// catchUpFirst sees to what lies before this slot: missed slots are written and told, and with --catch-up each, those and
+// the skipped ones run. It returns the first status that is not 0, and an exit if that is the end of this call.
+func (r *run) catchUpFirst(status int) (int, *exit) {
+	missed, e := r.writeMissed()
+	r.caught = true
+	if e != nil || r.catchUp != "each" {
+		return status, e
+	}
+	for _, s := range r.toRun(missed) {
+		one := *r.call
+		one.slot, one.catchUp, one.minute = s, "none", ""
+		each := &run{call: &one, voice: r.voice, signals: r.signals}
+		ended, verdict := each.once()
+		if each.interrupted {
+			return 0, r.after(status, ended)
+		}
+		if ended != nil {
+			r.voice.leave(ended)
+			status = cmp.Or(status, ended.status)
+		}
+		if verdict == "busy" || verdict == "behind" { // somebody else is at it: from here on this is a loser like any other
+			r.caught = false
+			break
+		}
+	}
+	return status, nil
+}
+
+// once runs a slot if it is to be run now, without waiting. It returns the exit, and the verdict.
+func (r *run) once() (*exit, string) {
+	if e := r.begin(); e != nil {
+		return e, ""
+	}
+	if r.reply.Verdict != "run" {
+		return nil, r.reply.Verdict
+	}
+	return r.attempts(), "run"
+}
+
+// writeMissed writes the slots between the newest entry and this one as missed, and tells those that it wrote first.
+func (r *run) writeMissed() ([]slot, *exit) {
+	if r.reply.Newest == 0 {
+		return nil, nil
+	}
+	newest, err := r.line.at(time.UnixMilli(r.reply.Newest))
+	if err != nil {
+		return nil, usage(err.Error(), "")
+	}
+	missed, err := r.line.between(newest, r.slot, mostMissed)
+	if err != nil || len(missed) == 0 {
+		return nil, nil
+	}
+	var rows []missedSlot
+	for _, s := range missed {
+		rows = append(rows, missedSlot{s.name, millis(s.begins)})
+	}
+	var told []string
+	e := r.server.persist(r.redisWait, func(ctx context.Context) (err error) {
+		told, err = r.ledger.writeMissed(ctx, r.command.job, rows, r.question())
+		return err
+	})
+	if e != nil {
+		e.msg = r.name() + ": not run: " + e.msg
+	}
+	if e == nil && len(told) > 0 {
+		r.tellMissed(told)
+	}
+	return missed, e
+}
+
+// tellMissed names the newest few.
+func (r *run) tellMissed(names []string) {
+	const most = 5
+	text := ""
+	for i, name := range names {
+		names[i] = r.shown(name)
+	}
+	if more := len(names) - most; more > 0 {
+		names = names[more:]
+		text = fmt.Sprintf(" and %d before", more)
+	}
+	r.voice.say("%s: missed %s%s", r.command.job, strings.Join(names, ", "), text)
+	if r.catchUp == "none" {
+		r.voice.hint("--catch-up each, or --date " + names[0])
+	}
+}
+
+// toRun are the slots to catch up, oldest first: the newest --catch-up-max of those that are missed or skipped.
+func (r *run) toRun(missed []slot) []slot {
+	slots := missed
+	for _, name := range r.reply.Owed {
+		s, err := r.line.parse(name, r.now)
+		if err == nil && !slices.ContainsFunc(slots, func(m slot) bool { return m.name == s.name }) {
+			slots = append(slots, s)
+		}
+	}
+	slices.SortFunc(slots, func(a, b slot) int { return a.begins.Compare(b.begins) })
+	return slots[max(0, len(slots)-r.catchUpMax):]
+}

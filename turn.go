@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Waiting for another run of the job: for an earlier slot to end (--overlap wait), or for this slot's holder to die
+// (--standby). A waiter sleeps until the end is published, or the lease runs out, or it is time to look again; then
+// everything is decided anew.
+
+const (
+	lookEvery = 5 * time.Second       // at least so long between two looks, unless there is a reason
+	pastLease = 20 * time.Millisecond // after the lease's end: Redis counts in milliseconds
+)
+
+// A turn is one call's wait.
+type turn struct {
+	since  boot
+	bound  boot
+	ends   chan struct{} // an end of the job was published
+	pubsub *redis.PubSub
+	stop   context.CancelFunc
+}
+
+// waits says whether this verdict is one to wait on.
+func (r *run) waits() bool {
+	switch r.reply.Verdict {
+	case "behind":
+		return r.overlap == "wait"
+	case "busy":
+		return r.standby
+	}
+	return false
+}
+
+// await returns nil when it is worth asking again.
+func (r *run) await() *exit {
+	if r.turn == nil { // what ended before the subscription is seen by asking once more
+		r.tellWait()
+		return r.startTurn()
+	}
+	pause := lookEvery + rand.N(lookEvery/5)
+	if ttl := time.Duration(r.reply.TTL) * time.Millisecond; r.reply.TTL > 0 {
+		pause = min(pause, ttl+pastLease)
+	}
+	left := r.turn.bound.until()
+	if left <= 0 {
+		return r.waitOver()
+	}
+	timer := time.NewTimer(min(pause, left))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case <-r.turn.ends:
+			return nil
+		case s := <-r.signals:
+			if e := r.stoppedBy(s); e != nil {
+				return e
+			}
+		}
+	}
+}
+
+// startTurn subscribes, and sets the bound.
+func (r *run) startTurn() *exit {
+	bound := r.waitMax
+	if bound == 0 {
+		next, err := r.nextSlot()
+		if err != nil {
+			return usage(err.Error(), "")
+		}
+		bound = next.begins.Sub(r.wall())
+	}
+	r.turn = &turn{since: bootNow(), bound: bootNow().add(bound), ends: make(chan struct{}, 1)}
+	r.turn.subscribe(r.ledger, r.ledger.channel(r.command.job))
+	return nil
+}
+
+// nextSlot is the first slot of the line that has not begun.
+func (c *call) nextSlot() (slot, error) {
+	s, err := c.line.at(c.now)
+	if err != nil {
+		return s, err
+	}
+	return c.line.next(s)
+}
+
+// subscribe listens in the background for as long as the process lives. Without it, where the user has no right to the
+// channel, the looks remain.
+func (t *turn) subscribe(l *ledger, channel string) {
+	var ctx context.Context
+	ctx, t.stop = context.WithCancel(context.Background())
+	t.pubsub = l.Subscribe(ctx, channel)
+	ready := make(chan struct{})
+	go func() {
+		for subscribed := false; ; {
+			message, err := t.pubsub.Receive(ctx)
+			if !subscribed {
+				close(ready)
+				subscribed = true
+			}
+			if _, ended := message.(*redis.Message); ended {
+				select {
+				case t.ends <- struct{}{}:
+				default: // one is enough
+				}
+			}
+			if err != nil && !wait(ctx, lookEvery) {
+				return
+			}
+		}
+	}()
+	select {
+	case <-ready:
+	case <-time.After(requestTimeout):
+	}
+}
+
+func (t *turn) close() {
+	if t != nil {
+		t.stop()
+		t.pubsub.Close()
+	}
+}
+
+func (r *run) tellWait() {
+	word, other := "standing by: ", r.reply.Entry
+	if r.reply.Verdict == "behind" {
+		word, other = "waiting for "+r.shown(r.reply.Current)+", ", nil
+		if r.reply.Other != nil {
+			other = &r.reply.Other.entry
+		}
+	}
+	since := ""
+	if other != nil {
+		since = " since " + r.clock(other.Began)
+	}
+	r.voice.normally("%s: %srunning on %s%s", r.name(), word, r.reply.holder(), since)
+}
+
+// waitOver is the exit at the bound.
+func (r *run) waitOver() *exit {
+	waited := brief(time.Duration(bootNow() - r.turn.since))
+	running := r.shown(r.reply.Current)
+	if r.reply.Verdict == "busy" {
+		running = r.shown(r.slot.name)
+	}
+	return &exit{status: exitNotDone,
+		msg: fmt.Sprintf("%s: not run: %s still running on %s after %s", r.name(), running, r.reply.holder(), waited)}
+}
