@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,6 +20,8 @@ const (
 	shortest     = 100 * time.Millisecond // that one question is given
 	farewell     = 500 * time.Millisecond // for telling Redis that an attempt is not started after all
 )
+
+var errTooLate = errors.New("its answers come after the lease")
 
 // An answer is what came of sending one question.
 type answer struct {
@@ -51,10 +55,10 @@ func (r *run) askUntil() *exit {
 			}
 			return nil
 		}
-		if stopped != nil || a.err == nil || a.remedy == unknown {
+		waited := time.Duration(bootNow() - asked)
+		if sent := stopped != nil || a.err == nil || a.remedy == unknown; sent && (mayHold == 0 || waited < r.redisWait) {
 			mayHold = bootNow().add(r.lease.ttl)
 		}
-		waited := time.Duration(bootNow() - asked)
 		if stopped == nil {
 			stopped = r.giveUp(a, waited, mayHold)
 		}
@@ -109,11 +113,11 @@ func (r *run) ask(patience time.Duration) (answer, *exit) {
 
 // giveUp returns the exit if asking again does not help or has gone on long enough, else nil.
 func (r *run) giveUp(a answer, waited time.Duration, mayHold boot) *exit {
-	final := a.remedy == denied || a.remedy == broken
-	if a.err == nil || (!final && (waited < r.redisWait || !mayHold.past())) {
+	final := a.err != nil && (a.remedy == denied || a.remedy == broken)
+	if !final && (waited < r.redisWait || !mayHold.past()) {
 		return nil
 	}
-	e := r.server.refusal(a.err, waited, a.remedy)
+	e := r.server.refusal(cmp.Or(a.err, errTooLate), waited, a.remedy)
 	e.msg = r.name() + ": not run: " + e.msg
 	return e
 }

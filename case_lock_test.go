@@ -547,7 +547,7 @@ func TestCaseBusyIsNotBroken(t *testing.T) {
 		}
 	}
 	for user, words := range map[string]string{"cron:s3cret@": ", user cron: WRONGPASS invalid username-password pair or user is disabled.\n",
-		"": ": NOAUTH Authentication required.\n"} {
+		"": ", user default: NOAUTH Authentication required.\n"} {
 		w := newHost(t, "web-2", "ONCEONLY_REDIS=redis://"+user+secret.address()).start(args...)
 		w.result(t).want(t, 77, "onceonly: j 2026-01-05: not run: Redis at "+secret.address()+words)
 		if took := time.Since(w.began); took > 3*time.Second {

@@ -536,9 +536,10 @@ func TestCaseToldBeforeTheCommand(t *testing.T) {
 }
 
 // A signal that onceonly was started ignoring stays ignored: by it, and by the command. nohup is the known one. (DESIGN §5)
+// The Go runtime has taken all others but these for itself before the first line of ours, and forgotten what they were.
 func TestCaseIgnoredStaysIgnored(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "PIPE", "TSTP"} {
+	for _, name := range []string{"HUP", "INT", "TSTP"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -19,7 +19,7 @@ func (r *run) record(w *watch, status syscall.WaitStatus, took time.Duration) (e
 	}
 	receipt, err := r.write(end)
 	if err != nil {
-		return r.unrecorded(end, own, err), false
+		return r.unrecorded(w, end, own, err), false
 	}
 	return r.close(w, end, receipt, own), end.Kept && receipt.Verdict != "stale"
 }
@@ -56,9 +56,12 @@ func (r *run) write(e end) (*receipt, error) {
 }
 
 // unrecorded is the exit where the ledger does not know the end.
-func (r *run) unrecorded(e end, own int, err error) *exit {
+func (r *run) unrecorded(w *watch, e end, own int, err error) *exit {
 	if e.State == "done" {
 		return &exit{status: exitUnrecorded, msg: fmt.Sprintf("%s: done, not recorded: %s", r.name(), cause(err))}
+	}
+	if w.why != "" {
+		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, nil)}
 	}
 	how := "exit " + e.Exit
 	if e.Signal != "" {
@@ -72,7 +75,11 @@ func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
 	if w.why != "" {
 		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, receipt.Entry)}
 	}
-	if receipt.Verdict != "stale" {
+	switch {
+	case receipt.Verdict == "stale":
+	case e.Reason == "interrupted" && e.Exit == "0":
+		return &exit{status: own, msg: r.name() + ": interrupted: the command was told to stop, and exited 0"}
+	default:
 		return &exit{status: own}
 	}
 	if own == 0 {

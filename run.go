@@ -78,12 +78,17 @@ func (r *run) after(status int, e *exit) *exit {
 	return &exit{status: status}
 }
 
-// attempts runs the command, again and again while it fails and attempts are left, under one lease.
+// attempts runs the command, again and again while it fails and attempts are left, under one lease. It returns nil if it
+// was too late to start, and everything is to be decided anew.
 func (r *run) attempts() *exit {
 	r.caught = true // what lies before is seen to, for all attempts
 	r.tellBefore()
 	r.tellSkew()
 	r.list()
+	if !r.inTime() { // that took long, and perhaps somebody else has begun
+		r.unstarted(0)
+		return nil
+	}
 	for delay := r.retryDelay; ; delay = min(delay+delay/2, longestDelay) {
 		e, again := r.attempt()
 		if !again {
@@ -106,10 +111,6 @@ func (r *run) attempt() (e *exit, again bool) {
 			return e, false
 		}
 	default:
-	}
-	if r.lease.term(r.killAfter).past() { // to be listed may have taken long
-		r.unstarted(0)
-		return &exit{status: exitNotDone, msg: r.name() + ": not run: the lease was over before the start"}, false
 	}
 	argv, environ := r.prepare(os.Environ())
 	started := bootNow()

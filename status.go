@@ -248,7 +248,7 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string      `json:"merged_into"`
+	MergedInto string      `json:"into"`
 	Behind     string      `json:"behind"` // skipped: the slot that was running
 	Resolved   *resolution `json:"resolved"`
 }

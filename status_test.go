@@ -246,6 +246,24 @@ SLOT              STATE    ATT  HOST   STARTED   TOOK  EXIT  NOTE
 2026-11-29T09:00  skipped    -  -      -            -     -  08:55 was running
 2026-11-29T08:55  done       1  web-4  08:55:00   38s     0
 `)
+	merged := newSeed(t, "merged", "schedule", "0 2 * * *", "first", "2026-11-27").days("2026-11-29", 1, "02:00:00").
+		entry("2026-11-28", "2026-11-28T02:00:00+09:00", `"state":"merged","attempt":0,"host":"web-1","began":%d,"into":"2026-11-29"`,
+			msOf(t, "2026-11-29T02:00:00+09:00"))
+	merged.ran("2026-11-27", "2026-11-27T02:00:00+09:00", "2026-11-29T01:00:00+09:00", "10.0.0.7", time.Second,
+		`"state":"failed","exit":127,"attempt":0,"reason":"not_started","by_hand":true`)
+	same(t, view(t, statusAsk{job: "merged"}, seoulNow, 0), `
+merged   0 2 * * *   Asia/Seoul   attempts 1   next due 2026-11-30 02:00
+Fm.    3 slots, 1 needs attention
+
+SLOT        STATE   ATT  HOST      STARTED          TOOK  EXIT  NOTE
+2026-11-29  done      1  web-2     02:00:00        1m00s     0
+2026-11-28  merged    -  -         -                   -     -  with 2026-11-29
+2026-11-27  failed    -  10.0.0.7  11-29 01:00:00     1s   127  not started, by hand
+
+failed 2026-11-27: not started, exit 127 on 10.0.0.7:977 at 11-29 01:00:01, 1
+  attempt left.
+  onceonly resolve merged --date 2026-11-27 --done (or --reopen) --reason TEXT
+`)
 	same(t, view(t, statusAsk{job: "report", n: 1}, seoulNow, 0), `
 report   30 2 * * *   Asia/Seoul   attempts 1   next due 2026-11-30 02:30
 ...!    4 slots, 1 needs attention
@@ -617,7 +635,7 @@ func TestStatusRequests(t *testing.T) {
 	defer reads.ledger.Close()
 	reads.ledger.AddHook(counted)
 	jobs, err := reads.all(&statusAsk{})
-	if got := strings.Join(counted.sent, ", "); err != nil || len(jobs) != 2*batch+1 || got != "smembers, 200 eval, 200 eval, 1 eval" {
+	if got := strings.Join(counted.sent, ", "); err != nil || len(jobs) != 2*batch+1 || got != "smembers, hello, 200 eval, 200 eval, 1 eval" {
 		t.Errorf("%d jobs, %v: %s", len(jobs), err, got)
 	}
 }

@@ -259,12 +259,15 @@ func (j *jobState) label(name string) string {
 	return name[:len(minuteLayout)]
 }
 
-// since is what AGO counts from: its end; where there is none its begin, or when it was asked for, or due.
+// since is what AGO counts from: its end; if there is none its begin, or when it was asked for; or when it was due.
 func (s *slotState) since() int64 {
-	if s.state == "done" || s.state == "failed" || s.state == "retrying" {
+	switch s.state {
+	case "done", "failed", "retrying":
 		return cmp.Or(s.ended, s.began, s.begins)
+	case "running", "uncertain", "skipped", "paused":
+		return cmp.Or(s.began, s.begins)
 	}
-	return cmp.Or(s.began, s.begins)
+	return s.begins
 }
 
 // ran says whether an attempt has begun, and is known.

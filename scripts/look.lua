@@ -13,7 +13,7 @@ local clock = redis.call('TIME')
 local held = redis.call('GET', LOCK) or ''
 local owner = string.sub(held, 1, 32)
 local meta = redis.call('HGETALL', META)
-local briefs, entries, sent, count = {}, {}, {}, 0
+local briefs, entries, sent = {}, {}, {}
 
 local function entry(slot, raw)
   if not raw or sent[slot] then return end
@@ -41,22 +41,15 @@ local function brief(slot, begins, raw)
     .. value(raw, '"began":', '^%d+', '0') .. ' ' .. value(raw, '"ended":', '^%d+', '0') .. ' ' .. (flags == '' and '-' or flags)
 end
 
-local full = tonumber(ARGV[2])
-local function chunk(flat, from, to)
-  local names = {}
-  for k = from, to, 2 do names[#names + 1] = flat[k] end
-  for k, raw in ipairs(redis.call('HMGET', LEDGER, unpack(names))) do
-    if raw then
-      brief(names[k], flat[from + 2 * k - 1], raw)
-      count = count + 1
-      if full < 0 or count <= full then entry(names[k], raw) end
-    end
+local newest, full = tonumber(ARGV[1]), tonumber(ARGV[2])
+local flat = newest == 0 and {} or redis.call('ZREVRANGE', SLOTS, 0, newest > 0 and newest - 1 or -1, 'WITHSCORES')
+for k = 1, #flat, 2 do
+  local raw = redis.call('HGET', LEDGER, flat[k])
+  if raw then
+    brief(flat[k], flat[k + 1], raw)
+    if full < 0 or #briefs <= full then entry(flat[k], raw) end
   end
 end
-
-local newest = tonumber(ARGV[1])
-local flat = newest == 0 and {} or redis.call('ZREVRANGE', SLOTS, 0, newest > 0 and newest - 1 or -1, 'WITHSCORES')
-for from = 1, #flat, 1000 do chunk(flat, from, math.min(from + 999, #flat)) end
 
 local first = ''
 for k = 1, #meta, 2 do
