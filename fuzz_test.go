@@ -215,7 +215,7 @@ func (f *fuzz) trouble(n int) {
 			f.rdb.HDel(ctx, k[5], "paused")
 			continue
 		}
-		broken := []string{k[4], k[6]}[r.IntN(2)]
+		broken := []string{k[4], k[5]}[r.IntN(2)]
 		f.rdb.Eval(ctx, hide, []string{broken, broken + "."})
 		time.Sleep(time.Duration(1+r.IntN(5)) * time.Millisecond)
 		f.rdb.Eval(ctx, show, []string{broken, broken + "."})

@@ -230,11 +230,13 @@ func (l *ledger) finish(ctx context.Context, job string, e end) (*receipt, error
 
 // A missedSlot is one that was due, and that nobody asked for.
 type missedSlot struct {
-	name   string
-	begins int64 // ms
+	name             string
+	begins, from, to int64 // ms
 }
 
-func (d missedSlot) MarshalJSON() ([]byte, error) { return json.Marshal([]any{d.name, d.begins}) }
+func (d missedSlot) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{d.name, d.begins, d.from, d.to})
+}
 
 // writeMissed writes slots as missed, and returns those that were not written before.
 func (l *ledger) writeMissed(ctx context.Context, job string, slots []missedSlot, q question) ([]string, error) {

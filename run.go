@@ -31,7 +31,8 @@ type run struct {
 	lease   *lease
 	try     int
 	reply   *reply // begin's
-	listed  bool   // the job is in the list of jobs
+	tried   bool   // to put the job into the list of jobs
+	listed  bool   // and there it is
 
 	interrupted bool // a signal that asks to stop came
 }
@@ -184,7 +185,8 @@ func (r *run) beginAgain() bool {
 // list puts the job into the list of jobs, if no run before has left a mark that it is there. The mark is set by finish,
 // so that one without the other is made good by the next run.
 func (r *run) list() {
-	if r.reply.Listed == "" {
+	if r.reply.Listed == "" && !r.tried {
+		r.tried = true
 		r.listed = r.ledger.list(context.Background(), r.command.job) == nil
 	}
 }

@@ -31,9 +31,7 @@
 --   old      below the low-water mark
 --   done busy paused failed uncertain behind    as DESIGN names them
 --   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
-local m = {}
-local flat = redis.call('HGETALL', META)
-for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
+local m = meta()
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
 redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
@@ -51,7 +49,6 @@ local said = into or e
 
 local whys = { clock = 'clock', zone = 'zone', shape = 'shape', args = 'arguments', line = 'arguments',
   notdaily = 'not_daily', old = 'old' }
-local month = 32 * 86400000 -- no slot covers more
 
 -- forced: by hand, or after a command that could not be started: a line that was corrected is taken.
 local forced = q.rerun ~= '' or (e and (e.reopened or (e.reason == 'not_started' and e.attempt == 0)))
@@ -117,25 +114,6 @@ local function once()
   return { told = q.dry or e.told == t }
 end
 
--- collision finds an entry of another name whose time overlaps with this slot's. While all slots of that time have one
--- shape there is none, and nothing to read.
-local function collision()
-  local mixed
-  for shape, first, last in shapes(m) do
-    if shape ~= q.shape and first < q.to and q.from < last then mixed = shape end
-  end
-  if not mixed then return end
-  local near = redis.call('ZRANGEBYSCORE', SLOTS, int(q.from - month), int(q.to + month), 'WITHSCORES')
-  for k = 1, #near, 2 do
-    local other = near[k] ~= q.slot and read(near[k])
-    local before, after = string.match(other and other.span or '', '^(%d+),(%d+)$')
-    local begins = tonumber(near[k + 1])
-    if before and begins - before * 1000 < q.to and q.from < begins + after * 1000 then
-      return { slot = near[k], host = other.host, shape = mixed }
-    end
-  end
-end
-
 -- owed lists the missed and skipped slots before this one, newest first, as many as are wanted.
 local function owed()
   local names = {}
@@ -194,7 +172,7 @@ if e and (position(e, q.run_id, q.try) or (e.run_id == q.run_id and q.try < e.tr
 -- 2. Hosts or lines disagree.
 if math.abs(q.now - ms) > 3600000 then return answer('clock') end
 if q.zone_from == 'default' and m.offsets and m.offsets ~= q.offsets then return answer('zone') end
-local met = collision()
+local met = overlap(m, q.slot, q.from, q.to, q.shape)
 if met then return answer('shape', { other = met }) end
 if e and e.args and q.args ~= '' and e.args ~= q.args and not forced then return answer('args') end
 local before = asked.slot == q.slot and asked.line

@@ -21,6 +21,12 @@ local function read(slot)
   return raw and cjson.decode(raw) or nil
 end
 
+local function meta()
+  local flat, m = redis.call('HGETALL', META), {}
+  for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
+  return m
+end
+
 local function write(slot, e) redis.call('HSET', LEDGER, slot, cjson.encode(e)) end
 
 -- holds says whether the first 32 bytes of the lock, a run ID, are this one.
@@ -92,6 +98,26 @@ local function shapes(m)
   return function()
     repeat field, value = next(m, field) until not field or string.sub(field, 1, 6) == 'shape:'
     if field then return string.sub(field, 7), tonumber(string.match(value, '^%d+')), tonumber(string.match(value, '%d+$')) end
+  end
+end
+
+-- overlap finds an entry of another name, and of another shape, whose time overlaps with that of a slot. Where all slots
+-- have one shape there is none, and nothing to read.
+local function overlap(m, slot, from, to, own)
+  local mixed
+  for shape, first, last in shapes(m) do
+    if shape ~= own and first < to and from < last then mixed = shape end
+  end
+  if not mixed then return end
+  local month = 32 * 86400000 -- no slot covers more
+  local near = redis.call('ZRANGEBYSCORE', SLOTS, int(from - month), int(to + month), 'WITHSCORES')
+  for k = 1, #near, 2 do
+    local other = near[k] ~= slot and read(near[k])
+    local before, after = string.match(other and other.span or '', '^(%d+),(%d+)$')
+    local begins = tonumber(near[k + 1])
+    if before and begins - before * 1000 < to and from < begins + after * 1000 then
+      return { slot = near[k], host = other.host, shape = mixed }
+    end
   end
 end
 

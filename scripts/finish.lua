@@ -86,10 +86,7 @@ if not e or not e.run_id then
     if q.zone_from ~= 'date' then zone() end
   end
   rank(redis.call('HGET', META, 'current'))
-  local meta = redis.call('HGETALL', META)
-  local m = {}
-  for k = 1, #meta, 2 do m[meta[k]] = meta[k + 1] end
-  cover(m)
+  cover(meta())
   e = { run_id = q.run_id, try = q.try, attempt = math.max(q.attempt, 1), token = q.token, host = q.host, pid = q.pid,
     user = q.user, began = q.began > 0 and q.began or ms, line = q.line, span = span() }
   if q.machine ~= '' then e.machine = q.machine end
