@@ -62,7 +62,7 @@ func (r *run) once() (*exit, string) {
 }
 
 // writeMissed writes the slots between the newest entry and this one as missed, and tells those that nobody has
-// written before, nor another line has covered. It returns these.
+// written before. It returns those that are to be caught up with, whoever wrote them.
 func (r *run) writeMissed() ([]slot, *exit) {
 	if r.reply.Newest == 0 {
 		return nil, nil
@@ -79,7 +79,7 @@ func (r *run) writeMissed() ([]slot, *exit) {
 	for _, s := range missed {
 		rows = append(rows, missedSlot{s.name, millis(s.begins), millis(s.from), millis(s.to)})
 	}
-	var told []string
+	told := &missedReply{}
 	e := r.server.persist(r.redisWait, func(ctx context.Context) (err error) {
 		told, err = r.ledger.writeMissed(ctx, r.command.job, rows, r.question())
 		return err
@@ -87,11 +87,10 @@ func (r *run) writeMissed() ([]slot, *exit) {
 	if e != nil {
 		e.msg = r.name() + ": not run: " + e.msg
 	}
-	written := slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told, s.name) })
-	if e == nil && len(told) > 0 {
-		r.tellMissed(told)
+	if e == nil && len(told.Written) > 0 {
+		r.tellMissed(told.Written)
 	}
-	return written, e
+	return slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told.Open, s.name) }), e
 }
 
 // tellMissed names the newest few.
