@@ -437,7 +437,7 @@ func TestManualMessages(t *testing.T) {
 }
 
 // examples are words of the DIAGNOSTICS that stand for what a message holds, or are one-word messages.
-var examples = strings.Fields("attempt clock denied empty hour interrupted minute permission php reboot skip wait")
+var examples = strings.Fields("attempt clock days denied empty hour interrupted minute permission php reboot skip wait")
 
 // TestManualSaysNoMore wants every message of the DIAGNOSTICS to be made of words that the program has.
 func TestManualSaysNoMore(t *testing.T) {

@@ -504,7 +504,8 @@ func (j *jobState) due(s *slotState) int64 {
 // parse finds the slot of a date.
 func (j *jobState) parse(date string) (slot, error) {
 	if j.line == nil {
-		return slot{}, usage(fmt.Sprintf("--date %q: not in the ledger, and what the job's line is is not known", date), "")
+		return slot{}, wrong(&option{name: "date"}, place{"--date", date},
+			&usageError{msg: "not in the ledger, which has no line of this job"})
 	}
 	s, err := j.line.parse(date, time.UnixMilli(j.now))
 	return s, wrong(&option{}, place{"--date", date}, err)
