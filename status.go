@@ -399,15 +399,10 @@ func (j *jobState) fill(most int) {
 	}
 	all, gap, newest := j.slots[:i:i], []*slotState(nil), i == 0
 	for walked := 0; err == nil && i < len(j.slots) && walked < most && t.at*1000 >= j.first; walked++ {
-		switch s := j.slots[i]; {
-		case s.name == j.nameOf(t):
+		if s := j.slots[i]; s.name == j.nameOf(t) {
 			all, gap = append(append(all, gap...), s), nil
 			i++
-		case s.begins >= t.at*1000:
-			all = append(all, j.slots[i:]...)
-			j.slots = all
-			return
-		default:
+		} else {
 			gap = append(gap, j.unasked(t, newest && walked == 0))
 		}
 		t, err = j.line.preceding(t)
