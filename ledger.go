@@ -121,7 +121,7 @@ type reply struct {
 	Zone         string   `json:"zone"`
 	ZoneHost     string   `json:"zone_host"`
 	ZoneSince    string   `json:"zone_since"`
-	Low          int64    `json:"low"`
+	Oldest       string   `json:"oldest"` // of old: how far back the ledger reaches
 	Paused       string   `json:"paused"`
 	Current      string   `json:"current"`
 	Heard        int64    `json:"heard"`
@@ -267,8 +267,20 @@ type onceCmd struct{ redis.Cmder }
 
 func (onceCmd) NoRetry() bool { return true }
 
+// bare is a script without comment lines and indentation. Redis hashes every script that it is sent, word for word.
+func bare(script string) string {
+	var b strings.Builder
+	b.Grow(len(script))
+	for line := range strings.Lines(script) {
+		if line = strings.TrimLeft(line, " \t"); !strings.HasPrefix(line, "--") && line != "\n" {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 func eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	all := []any{"eval", script, len(keys)}
+	all := []any{"eval", bare(script), len(keys)}
 	for _, k := range keys {
 		all = append(all, k)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,6 +114,9 @@ func (r *run) attempt() (e *exit, again bool) {
 		}
 	default:
 	}
+	// The parent-death signal comes when the thread that started the command ends; this one lives as long as it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	argv, environ := r.prepare(os.Environ())
 	started := bootNow()
 	child, err := startChild(argv, environ)

@@ -125,11 +125,12 @@ func (w *watch) reason() string {
 
 // stopped says why the command was stopped.
 func (w *watch) stopped(r *run, now *entry) string {
-	if w.why == whyAway {
+	overtaken := now != nil && now.RunID != r.lease.runID && now.RunID != ""
+	if w.why == whyAway && !overtaken { // else this host was frozen, and not Redis away
 		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s",
 			r.clock(millis(time.Now().Add(r.lease.ends().until()-r.lease.ttl))), r.clock(millis(time.Now().Add(r.lease.ends().until()))))
 	}
-	if now != nil && now.RunID != r.lease.runID && now.RunID != "" {
+	if overtaken {
 		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.slot.name, now.Attempt)
 	}
 	return "stopped: lease lost"
