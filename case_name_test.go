@@ -418,21 +418,6 @@ func TestCaseLineThatIsNotDaily(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the clock itself", func(t *testing.T) {
-		if os.Getenv("ONCEONLY_TEST_LONG") == "" {
-			t.Skip("takes a minute: ONCEONLY_TEST_LONG")
-		}
-		t.Parallel()
-		web := newHost(t, "web-1")
-		web.run("run", "--job", "sync", "--", "true").want(t, 0, "")
-		minute := time.Now().Format("15:04")
-		for time.Now().Format("15:04") == minute {
-			time.Sleep(time.Second)
-		}
-		if r := web.run("run", "--job", "sync", "--", "true"); r.status != 78 || !notDaily.MatchString(r.stderr) {
-			t.Errorf("a minute later: %v", r)
-		}
-	})
 }
 
 // setMinute changes the minute at which a host asked last, in the roll call.

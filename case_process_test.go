@@ -602,7 +602,7 @@ func TestCaseTermAtAnyTime(t *testing.T) {
 	for i := range 150 {
 		job := fmt.Sprint("j", i)
 		p := caseStart(t, h.command(caseRun(job, "", "sh", "-c", "read x </dev/null; exit 0")...))
-		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // not to be safe: to come at another time each
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // the case itself: TERM comes at another moment of its life each time
 		p.Process.Signal(unix.SIGTERM)
 		r := p.wait()
 		told[r.status]++

@@ -280,30 +280,20 @@ func TestCaseLeaseIsRenewed(t *testing.T) {
 	key := lockKey(t, "long")
 	value := r.rdb.Get(ctx, key).Val()
 	left := func() time.Duration { return r.rdb.PTTL(ctx, key).Val() }
-	renewals, before := 0, left()
-	sample := func(until func() bool) {
-		for !until() {
-			now := left()
-			if now <= 0 || r.rdb.Get(ctx, key).Val() != value {
-				t.Fatalf("the lease is lost: %v left", now)
-			}
-			if now > before+100*time.Millisecond {
-				renewals++
-			}
-			before = now
-			time.Sleep(5 * time.Millisecond)
+	alive := func(now time.Duration) {
+		if now <= 0 || r.rdb.Get(ctx, key).Val() != value {
+			t.Fatalf("the lease is lost: %v left", now)
 		}
 	}
 	began := time.Now()
-	sample(func() bool { return renewals >= 3 })
+	renewed(t, 3, left, alive)
 	if took := time.Since(began); took > 2500*time.Millisecond {
 		t.Errorf("3 renewals took %v: a quarter of the lease is 500 ms", took)
 	}
 	r.cmd.Process.Signal(unix.SIGSTOP)
-	time.Sleep(800 * time.Millisecond) // the outage itself
+	time.Sleep(800 * time.Millisecond) // the case itself: an outage of this length, which the lease outlives
 	r.cmd.Process.Signal(unix.SIGCONT)
-	renewals = 0
-	sample(func() bool { return renewals >= 3 })
+	renewed(t, 3, left, alive)
 	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("long", "--lease 2s --exit-busy 5", "sh", "-c", "true")...).want(t, 5, "")
 	e.end(t)
 	clock := `(\d\d-\d\d )?\d\d:\d\d:\d\d` // of another day than the slot's with its date
@@ -339,14 +329,14 @@ func TestCaseRedisGoneForGood(t *testing.T) {
 			eventually(t, "the command runs", hasLine(log, "up"))
 			value, _ := leaseOf(t, job)
 			faults[name](px)
-			for life.held() {
+			eventually(t, job+": the command is dead", func() bool {
 				if now, _ := leaseOf(t, job); now != value && life.heldFor(20*time.Millisecond) {
 					over := time.Now()
 					life.cut(t)
 					t.Errorf("%s: the lease was over, and the command ran for %v more", job, time.Since(over)+20*time.Millisecond)
 				}
-				time.Sleep(time.Millisecond)
-			}
+				return !life.held()
+			})
 			clock := `(\d\d-\d\d )?\d\d:\d\d:\d\d` // of another day than the slot's with its date
 			p.wait().wantMatch(t, 75, "onceonly: "+job+" "+caseDay+": lease not renewed for .+; going on until "+clock+"\n"+
 				"onceonly: "+job+" "+caseDay+": stopped: Redis away since "+clock+", the lease is over at "+clock+"\n")

@@ -212,6 +212,21 @@ func eventually(t *testing.T, what string, fact func() bool) {
 	}
 }
 
+// renewed waits for as many renewals of a lease, and holds each look at it against check. A renewal is seen by the time
+// that is left becoming more.
+func renewed(t *testing.T, times int, left func() time.Duration, check func(left time.Duration)) {
+	t.Helper()
+	before := left()
+	eventually(t, fmt.Sprintf("%d renewals", times), func() bool {
+		now := left()
+		if check(now); now > before+50*time.Millisecond {
+			times--
+		}
+		before = now
+		return times <= 0
+	})
+}
+
 // lines are the lines of a file; none if it is not there.
 func lines(name string) []string {
 	text, _ := os.ReadFile(name)
