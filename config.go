@@ -60,7 +60,7 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 		at.name += ": " + key
 		i := slices.IndexFunc(known, func(o *option) bool { return o.variable() == key })
 		if i < 0 {
-			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, known))
+			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, variables(known)))
 		}
 		if err := apply(known[i], defaults(), at); err != nil {
 			return nil, err
@@ -73,6 +73,14 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 	return values, nil
 }
 
+func variables(options []*option) []string {
+	var names []string
+	for _, o := range options {
+		names = append(names, o.variable())
+	}
+	return names
+}
+
 func unquote(s string) string {
 	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		return s[1 : len(s)-1]
@@ -80,12 +88,12 @@ func unquote(s string) string {
 	return s
 }
 
-// nearest is the option that was probably meant, or "".
-func nearest(key string, known []*option) string {
-	best, distance := "", 4
-	for _, o := range known {
-		if d := edits(key, o.variable()); d < distance {
-			best, distance = o.variable(), d
+// nearest is the name that was probably meant, or "".
+func nearest(name string, known []string) string {
+	best, distance := "", min(3, len(name)/2)+1
+	for _, k := range known {
+		if d := edits(name, k); d < distance {
+			best, distance = k, d
 		}
 	}
 	return best

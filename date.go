@@ -16,7 +16,7 @@ const (
 // parse takes what was given as --date: a day, today, yesterday, an RFC 3339 time, or a slot's name. It is strict,
 // because a slot that nobody meant runs, and then counts as done. A slot still to come is refused for the same reason.
 func (l line) parse(date string, now time.Time) (slot, error) {
-	s, err := l.resolve(date, now)
+	s, err := l.slotOf(date, now)
 	if err != nil {
 		return slot{}, err
 	}
@@ -31,14 +31,14 @@ func (l line) parse(date string, now time.Time) (slot, error) {
 
 // named is the slot of a name in the ledger. It may still be to come, where a clock has been set back since.
 func (l line) named(name string) (slot, error) {
-	s, err := l.resolve(name, time.Unix(0, 0))
+	s, err := l.slotOf(name, time.Unix(0, 0))
 	if err == nil && s.name != name {
 		err = fmt.Errorf("%q is not a slot of a job that runs %s", name, l.runs())
 	}
 	return s, err
 }
 
-func (l line) resolve(date string, now time.Time) (slot, error) {
+func (l line) slotOf(date string, now time.Time) (slot, error) {
 	today := wall(now.Unix() + offsetAt(l.zone, now.Unix())).midnight()
 	switch {
 	case date == "today":

@@ -11,7 +11,7 @@ const (
 	exitUsage      = 64
 	exitAway       = 69 // Redis not reached, or not able to serve; nothing ran
 	exitBug        = 70
-	exitUnrecorded = 74 // the command succeeded, the ledger does not know
+	exitUnrecorded = 74 // the command succeeded, the ledger does not know; of status and explain: cannot be printed
 	exitNotDone    = 75 // the slot is not done, and this call did not run it to its end
 	exitDenied     = 77 // Redis refuses the credentials, or a right is missing
 	exitDisagree   = 78 // hosts or lines disagree, or a configuration cannot be read
@@ -68,6 +68,14 @@ func (v *voice) leave(e *exit) {
 	}
 	v.say("%s", e.msg)
 	v.hint(e.hint)
+}
+
+// show prints what status and explain are asked for.
+func show(w io.Writer, who, text string) *exit {
+	if _, err := io.WriteString(w, text); err != nil {
+		return &exit{status: exitUnrecorded, msg: who + ": " + cause(err)}
+	}
+	return nil
 }
 
 // oneLine keeps a message one line, whatever a server or a user put into it.

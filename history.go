@@ -157,11 +157,11 @@ func (j *jobState) due(s *slotState) int64 {
 // parse finds the slot of a date.
 func (j *jobState) parse(date string) (slot, error) {
 	if j.line == nil {
-		return slot{}, wrong(&option{name: "date"}, place{"--date", date},
+		return slot{}, wrong("date", place{"--date", date},
 			&usageError{msg: "not in the ledger, which has no line of this job"})
 	}
 	s, err := j.line.parse(date, time.UnixMilli(j.now))
-	return s, wrong(&option{name: "date"}, place{"--date", date}, err)
+	return s, wrong("date", place{"--date", date}, err)
 }
 
 // choose takes the slot of that name, if the ledger has it.

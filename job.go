@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -176,5 +175,3 @@ func (c *command) expand(values map[string]string) []string {
 	}
 	return argv
 }
-
-var errEmpty = errors.New("empty")

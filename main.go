@@ -49,8 +49,14 @@ type descriptor int
 func (d descriptor) Write(p []byte) (int, error) { return unix.Write(int(d), p) }
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
-func onceonly(args []string, stdout, stderr io.Writer) int {
+func onceonly(args []string, stdout, stderr io.Writer) (status int) {
 	v := &voice{w: stderr, verbose: isTerminal(2)}
+	defer func() {
+		if bug := recover(); bug != nil {
+			v.say("a bug: %v", bug)
+			status = exitBug
+		}
+	}()
 	err := app(args, stdout, v).Run(reorder(args))
 	var e *exit
 	switch {
@@ -64,7 +70,7 @@ func onceonly(args []string, stdout, stderr io.Writer) int {
 }
 
 func isTerminal(fd int) bool {
-	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 	return err == nil
 }
 
@@ -113,14 +119,33 @@ func orNil(e *exit) error {
 	return e
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error {
-	for theirs, ours := range map[string]string{"flag provided but not defined: ": "no option ",
-		"flag needs an argument: ": "no value for "} {
-		if name, ok := strings.CutPrefix(err.Error(), theirs); ok {
-			return usage(ours+dashes(name), "onceonly --help")
+// How urfave/cli, and package flag below it, put what is wrong with an option.
+const (
+	unknownOption = "flag provided but not defined: "
+	noValue       = "flag needs an argument: "
+)
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	hint := "onceonly --help"
+	if name, ok := strings.CutPrefix(err.Error(), unknownOption); ok {
+		if meant := nearest(dashes(name), typed(c.Command.Flags)); meant != "" {
+			hint = meant
 		}
+		return usage("no option "+dashes(name), hint)
 	}
-	return usage(err.Error(), "onceonly --help")
+	if name, ok := strings.CutPrefix(err.Error(), noValue); ok {
+		return usage("no value for "+dashes(name), hint)
+	}
+	return usage(err.Error(), hint)
+}
+
+// typed are the names of options as they are typed.
+func typed(flags []cli.Flag) []string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, dashes(f.Names()[0]))
+	}
+	return names
 }
 
 // dashes writes an option as it is typed; urfave/cli names it with one dash, however long it is.

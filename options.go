@@ -13,6 +13,8 @@ import (
 // Where an option comes from: the command line, else the environment, else the file. Every value is checked by the same
 // function, and a mistake names its place.
 
+var errEmpty = errors.New("empty")
+
 // settings are what the options say.
 type settings struct {
 	job        string
@@ -68,8 +70,8 @@ func (o *option) variable() string {
 	return "ONCEONLY_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
 }
 
-// secret options are never repeated in a message.
-func (o *option) secret() bool { return o.name == "redis" }
+// secret is the option whose value is never repeated in a message.
+const secret = "redis"
 
 var commonOptions = []*option{
 	{name: "redis", set: func(s *settings, v string) error { _, err := parseServer(v); s.redis = v; return err }},
@@ -165,25 +167,24 @@ func apply(o *option, s *settings, at place) error {
 		err = errEmpty
 	}
 	s.from[o.name] = at.name
-	return wrong(o, at, err)
+	return wrong(o.name, at, err)
 }
 
-// wrong says which value is wrong, where it stands, and why; never a secret one.
-func wrong(o *option, at place, err error) error {
+// wrong says which value of an option is wrong, where it stands, and why; never a secret one.
+func wrong(option string, at place, err error) error {
 	var u *usageError
-	switch hint := ""; {
+	switch {
 	case err == nil:
 		return nil
-	case o.secret():
-		return usage(at.name+": "+err.Error(), hint)
-	case errors.As(err, &u):
-		if rest, named := strings.CutPrefix(u.msg, "--"+o.name+" "); named { // it repeats the value in its own way
-			return usage(at.name+" "+rest, u.hint)
-		}
-		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
-	default:
-		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), hint)
+	case option == secret:
+		return usage(at.name+": "+err.Error(), "")
+	case !errors.As(err, &u):
+		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), "")
 	}
+	if rest, named := strings.CutPrefix(u.msg, "--"+option+" "); named { // it repeats the value in its own way
+		return usage(at.name+" "+rest, u.hint)
+	}
+	return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
 }
 
 // redisURL is the address to use, from --redis or the file that --redis-file names.

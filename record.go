@@ -44,7 +44,9 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 // write sends the end until it is written, or until the lease is over. The signals that ask to stop end it.
 func (r *run) write(e end) (*receipt, error) {
 	for {
-		receipt, err := r.lease.finish(context.Background(), e)
+		ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), shortest)))
+		receipt, err := r.lease.finish(ctx, e)
+		cancel()
 		if err == nil || r.lease.ends().past() {
 			return receipt, err
 		}

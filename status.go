@@ -64,7 +64,7 @@ func (s *settings) statusWords(args []string) (*statusAsk, error) {
 	}
 	if len(args) == 1 {
 		a.job = args[0]
-		return a, wrong(&option{}, place{"status", a.job}, checkName(a.job))
+		return a, wrong("", place{"status", a.job}, checkName(a.job))
 	}
 	if a.date != "" {
 		return nil, usage("status: --date needs a job", "onceonly status JOB --date "+a.date)
@@ -95,10 +95,7 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 	default:
 		text = s.oneJob(jobs[0], a.n)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return &exit{status: exitBug, msg: "status: " + cause(err)}
-	}
-	return nil
+	return orNil(show(w, "status", text))
 }
 
 // A reader asks Redis.
@@ -164,13 +161,8 @@ func (r *reader) unknown(a *statusAsk) error {
 	if err != nil {
 		return err
 	}
-	best, distance := "", min(3, len(a.job)/2)+1
-	for _, name := range names {
-		if d := edits(a.job, name); d < distance {
-			best, distance = name, d
-		}
-	}
-	return &exit{status: exitNoJob, msg: fmt.Sprintf("no job %q in namespace %s", a.job, a.namespace), hint: best}
+	return &exit{status: exitNoJob, msg: fmt.Sprintf("no job %q in namespace %s", a.job, a.namespace),
+		hint: nearest(a.job, names)}
 }
 
 // reach is how much of each job the view needs: slots in brief, slots with their entries (-1: all), '1' for the hosts.

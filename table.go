@@ -316,3 +316,11 @@ func took(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd%02dh", h/24, h%24)
 }
+
+// count is a number of things: 1 job, 2 jobs.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

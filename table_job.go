@@ -177,7 +177,7 @@ func (j *jobState) advice(s *slotState) string {
 	label := j.label(s.name)
 	said := s.state + " " + label + ": "
 	if s.state == "missed" {
-		return said + j.runAgain(label) + "\n"
+		return said + j.byHand(s, "") + "\n"
 	}
 	if s.state == "late" {
 		return said + "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:\n  " +
@@ -228,21 +228,11 @@ func (j *jobState) leftText(s *slotState) string {
 	}
 }
 
-func (j *jobState) settle(s *slotState) string {
-	return "onceonly resolve " + quoteWord(j.job) + " --date " + j.label(s.name) + " --done (or --reopen) --reason TEXT"
-}
+// settle is what to type about a slot that waits for a person.
+func (j *jobState) settle(s *slotState) string { return j.byHand(s, " --rerun --reason TEXT") }
 
-// runAgain is what runs a slot by hand. Where its name is no day's, the line must be said, too.
-func (j *jobState) runAgain(label string) string {
-	line := ""
-	switch {
-	case len(label) == len(time.DateOnly):
-	case j.meta["schedule"] != "":
-		line = " --schedule " + quoteWord(j.meta["schedule"])
-	case j.meta["every"] != "":
-		line = " --every " + quoteWord(j.meta["every"])
-	}
-	return "onceonly run --job " + quoteWord(j.job) + line + " --date " + label + " -- COMMAND"
+func (j *jobState) byHand(s *slotState, more string) string {
+	return byHand(j.job, j.meta["schedule"], j.meta["every"], j.label(s.name), more)
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

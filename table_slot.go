@@ -29,7 +29,7 @@ func (s screen) oneSlot(j *jobState) string {
 	case c.state == "failed" || c.state == "uncertain":
 		b.WriteString(j.settle(c) + "\n")
 	case c.state == "missed":
-		b.WriteString(j.runAgain(j.label(c.name)) + "\n")
+		b.WriteString(j.byHand(c, "") + "\n")
 	}
 	return b.String()
 }

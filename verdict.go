@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const tellSkew = time.Minute
+const skewTold = time.Minute // a clock that is off by less is nobody's business
 
 // What a verdict of the ledger means for whoever asked: an exit status, and words. run and explain use the same ones.
 
@@ -82,7 +82,7 @@ func (c *call) refuse(r *reply) *exit {
 		return c.told(r, c.exitFailed, settle, "not run: failed on %s at %s (%s), no attempt left", r.Entry.Host,
 			c.clock(r.Entry.Ended), endOf(r.Entry))
 	case "uncertain":
-		return c.told(r, exitNotDone, "find out, then "+settle,
+		return c.told(r, exitNotDone, "find out; to run it again, "+settle,
 			"not run: uncertain: %s began at %s and never reported; it may have done all, part or nothing",
 			holderOf(r.Entry), c.clock(r.Entry.Began))
 	case "old":
@@ -94,8 +94,20 @@ func (c *call) refuse(r *reply) *exit {
 
 // settle is what to type about a slot that waits for a person.
 func (c *call) settle(slot string) string {
-	return fmt.Sprintf("onceonly resolve %s --date %s --done or --reopen, --reason TEXT", quoteWord(c.command.job),
-		c.shown(slot))
+	return byHand(c.command.job, c.schedule, c.every, c.shown(slot), " --rerun --reason TEXT")
+}
+
+// byHand is what runs a slot by hand. Where its name is no day's, the line must be said, too.
+func byHand(job, schedule, every, slot, more string) string {
+	line := ""
+	switch {
+	case len(slot) == len(time.DateOnly):
+	case schedule != "":
+		line = " --schedule " + quoteWord(schedule)
+	case every != "":
+		line = " --every " + quoteWord(every)
+	}
+	return "onceonly run --job " + quoteWord(job) + line + " --date " + slot + more + " -- COMMAND"
 }
 
 // holder is host:pid of whoever has the lease.
@@ -194,7 +206,7 @@ func (r *run) tellBefore() {
 	case earlier.State == "running":
 		r.voice.say("%s %s: uncertain: %s began at %s and never reported", r.command.job, r.shown(r.reply.Earlier),
 			holderOf(earlier), r.clock(earlier.Began))
-		r.voice.hint("find out, then " + r.settle(r.reply.Earlier))
+		r.voice.hint("find out; to run it again, " + r.settle(r.reply.Earlier))
 	default:
 		r.voice.say("%s %s: failed on %s at %s (%s)", r.command.job, r.shown(r.reply.Earlier), earlier.Host,
 			r.clock(earlier.Ended), endOf(earlier))
@@ -204,7 +216,7 @@ func (r *run) tellBefore() {
 
 // tellSkew says that this host's clock is off, as far as that is allowed.
 func (r *run) tellSkew() {
-	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > tellSkew {
+	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > skewTold {
 		text, _, _ := strings.Cut(r.skew(r.reply), " (")
 		r.voice.say("%s", text)
 	}

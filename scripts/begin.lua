@@ -97,9 +97,10 @@ local function sweep()
   end
 end
 
--- history leaves an entry that is no verdict: such a slot runs when it is asked for again.
+-- history leaves an entry that is no verdict: such a slot runs when it is asked for again. What was missed stays so, also
+-- when another run is in the way of catching up.
 local function history(state)
-  if q.dry or (e and not note(e)) then return end
+  if q.dry or (e and (not note(e) or e.state == 'missed')) then return end
   rank(m.current)
   write(q.slot, { state = state, attempt = 0, host = q.host, began = ms, behind = state == 'skipped' and m.current or nil })
 end
