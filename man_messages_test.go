@@ -67,6 +67,8 @@ func blot(said []byte, text, message string) {
 // neverSaid are words of errors that nobody is told.
 var neverSaid = []string{
 	"%q is not a slot of a job that runs %s", // of an entry that another line has left: it is passed over
+	"flag needs an argument: ",               // urfave/cli's words; what is wrong is said in ours
+	"flag provided but not defined: ",
 }
 
 var verb = regexp.MustCompile(`%(\[\d\])?[a-zA-Z]`)
