@@ -30,7 +30,7 @@ func listen() chan os.Signal {
 	return signals
 }
 
-// A child is the running command. Its process group has the number pid, and keeps it until reap.
+// A child is the running command. Its process group has the number pid, and keeps it until end.
 type child struct {
 	pid      int
 	terminal bool          // its group is the terminal's foreground
@@ -78,24 +78,34 @@ func ownsTerminal() bool {
 // signal sends to the whole group. Once the group is gone there is nobody to hear it.
 func (c *child) signal(s os.Signal) { unix.Kill(-c.pid, s.(unix.Signal)) }
 
-// reap returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
+// end returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
 // while its number cannot have been given to anybody else.
-func (c *child) reap(sweep bool) syscall.WaitStatus {
+func (c *child) end(sweep bool) syscall.WaitStatus {
 	<-c.ended
 	if sweep {
 		c.signal(unix.SIGKILL)
 	}
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(c.pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
+	status := reap(c.pid)
 	if c.terminal {
-		signal.Ignore(unix.SIGTTOU)
-		unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+		takeTerminal(unix.Getpgrp())
 	}
 	return status
+}
+
+// reap waits for a process of ours, and returns how it ended.
+func reap(pid int) (status syscall.WaitStatus) {
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status
+		}
+	}
+}
+
+// takeTerminal makes a group the terminal's foreground. Who is in the background would be stopped for asking.
+func takeTerminal(group int) {
+	signal.Ignore(unix.SIGTTOU)
+	defer signal.Reset(unix.SIGTTOU)
+	unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
 }
 
 // statusOf is the exit status of a command: its own, or 128 and the number of the signal that killed it.

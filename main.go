@@ -5,7 +5,7 @@
 //	slot.go     which slot, which business date (schedule.go, period.go, wall.go, date.go)
 //	lock.go     the lease: obtain, renew, lose       ledger.go   entries, and the scripts that move them
 //	ask.go      asking whether to run                verdict.go  what the answer means
-//	watch.go    while the command runs               child.go    the command: start, signal, reap
+//	watch.go    while the command runs               child.go    the command: start, signal, reap (guard.go)
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
 //
@@ -41,7 +41,12 @@ var statusText string
 // The command is started from the main thread, which lives as long as the process: see startChild.
 func init() { runtime.LockOSThread() }
 
-func main() { os.Exit(onceonly(os.Args, os.Stdout, os.Stderr)) }
+func main() {
+	if os.Args[0] == guardName {
+		os.Exit(guardMain(os.Args))
+	}
+	os.Exit(onceonly(os.Args, os.Stdout, os.Stderr))
+}
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
 func onceonly(args []string, stdout, stderr io.Writer) int {
@@ -133,6 +138,9 @@ func newCommand(name, help string, options []*option, action func(*cli.Context, 
 			return action(c, s)
 		}}
 	for _, o := range options {
+		if o.bare {
+			continue
+		}
 		c.Flags = append(c.Flags, o.cli())
 	}
 	return c

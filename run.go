@@ -33,7 +33,9 @@ type run struct {
 	reply   *reply // begin's
 	listed  bool   // the job is in the list of jobs
 
-	interrupted bool // a signal that asks to stop came
+	unkept      error      // why the end is not in the spool, once it should be
+	order       *stopOrder // a stop by hand, once it has come
+	interrupted bool       // a signal that asks to stop came
 }
 
 // execute runs the command if its slot is to be run here.
@@ -45,6 +47,7 @@ func (c *call) execute(v *voice) *exit {
 // 0 of a slot that was caught up with goes before this slot's.
 func (r *run) decide() *exit {
 	defer func() { r.turn.close() }()
+	r.deliver()
 	caughtUp := 0
 	for {
 		if e := r.begin(); e != nil {
@@ -114,13 +117,13 @@ func (r *run) attempt() (e *exit, again bool) {
 	}
 	w := r.watch(child)
 	r.interrupted = w.interrupted
-	status := child.reap(w.why != "" || r.mayRetry(w))
+	status := child.end(w.why != "" || w.interrupted || r.mayRetry(w))
 	return r.record(w, status, time.Duration(bootNow()-started))
 }
 
 // mayRetry says whether a failure leaves this process another attempt: not after a signal or a lost lease.
 func (r *run) mayRetry(w *watch) bool {
-	return r.reply.Left > 0 && !w.interrupted && w.why == "" && !r.rerun
+	return r.reply.Left > 0 && !w.interrupted && (w.why == "" || w.why == whyTimeout) && !r.rerun
 }
 
 // delay keeps the lease until the next attempt is due. It returns false if there is to be none: a signal came, or the
@@ -213,8 +216,8 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 
 // end is an end of this attempt, but for how it ended.
 func (r *run) end() end {
-	e := end{attempt: attempt{Try: r.try}, asker: r.asker, terms: r.terms(), Slot: r.slot.name,
-		Begins: millis(r.slot.begins), Listed: r.listed, Channel: r.ledger.channel(r.command.job)}
+	e := end{attempt: attempt{r.lease.runID, r.try}, asker: r.asker, terms: r.terms(), Slot: r.slot.name,
+		Begins: millis(r.slot.begins), Listed: r.listed && !r.lease.forgotten, Channel: r.ledger.channel(r.command.job)}
 	if r.reply != nil {
 		e.Number, e.Token, e.Began = r.reply.Attempt, r.reply.Token, r.reply.Time
 	}

@@ -36,8 +36,8 @@ local flat = redis.call('HGETALL', META)
 for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
-local owner = string.sub(held, 1, 32)
-local mine = owner == q.run_id or (q.dry and owner == '')
+local owner = owner_of(held)
+local mine = string.sub(held, 1, 32) == q.run_id or (q.dry and owner == '')
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
 local asked = redis.call('HGET', HOSTS, id)
