@@ -66,7 +66,7 @@ func (c *call) findSlot() error {
 	}
 	if c.from["date"] != "" {
 		c.slot, err = c.line.parse(c.date, c.now)
-		return wrong(&option{}, place{"--date", c.date}, err)
+		return wrong(&option{name: "date"}, place{"--date", c.date}, err)
 	}
 	c.slot, err = c.line.at(c.now)
 	return err
@@ -114,7 +114,7 @@ func hostZone(tz, from string, environ func(string) (string, bool)) (*time.Locat
 			continue
 		}
 		zone, err := parseZone(value)
-		return zone, name, wrong(&option{}, place{name, value}, err)
+		return zone, name, wrong(&option{name: "tz"}, place{name, value}, err)
 	}
 	zone, err := systemZone()
 	return zone, localtime, err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -27,9 +29,17 @@ func (l line) parse(date string, now time.Time) (slot, error) {
 	return s, nil
 }
 
+// named is the slot of a name in the ledger. It may still be to come, where a clock has been set back since.
+func (l line) named(name string) (slot, error) {
+	s, err := l.resolve(name, time.Unix(0, 0))
+	if err == nil && s.name != name {
+		err = fmt.Errorf("%q is not a slot of a job that runs %s", name, l.runs())
+	}
+	return s, err
+}
+
 func (l line) resolve(date string, now time.Time) (slot, error) {
 	today := wall(now.Unix() + offsetAt(l.zone, now.Unix())).midnight()
-	var instant time.Time
 	switch {
 	case date == "today":
 		return l.on(today, date, now)
@@ -41,7 +51,11 @@ func (l line) resolve(date string, now time.Time) (slot, error) {
 		return l.parseWeek(date, now)
 	case shaped(date, "0000-00"):
 		return l.parseMonth(date, now)
-	case instant.UnmarshalText([]byte(date)) == nil: // RFC 3339 to the letter; time.Parse is lenient
+	case isRFC3339(date):
+		instant, err := time.Parse(time.RFC3339, date)
+		if err != nil {
+			return slot{}, refuseDate(date, "there is no such time", "")
+		}
 		return l.at(instant)
 	case len(date) >= len(minuteLayout) && shaped(date[:len(minuteLayout)], "0000-00-00T00:00"):
 		return l.parseTime(date, now)
@@ -62,6 +76,21 @@ func shaped(s, pattern string) bool {
 		}
 	}
 	return true
+}
+
+// isRFC3339 checks the form, digits and signs, which time.Parse takes lightly: a one-digit hour, a comma, +09:75. Only
+// the ranges of date and time are left to it.
+func isRFC3339(s string) bool {
+	const seconds = "0000-00-00T00:00:00"
+	if len(s) <= len(seconds) || !shaped(s[:len(seconds)], seconds) {
+		return false
+	}
+	zone := strings.TrimLeft(s[len(seconds):], ".0123456789")
+	fraction := strings.TrimSuffix(s[len(seconds):], zone)
+	if fraction != "" && (len(fraction) < 2 || strings.LastIndex(fraction, ".") != 0) {
+		return false
+	}
+	return zone == "Z" || (shaped(zone, "+00:00") || shaped(zone, "-00:00")) && zone[1:3] < "24" && zone[4:] < "60"
 }
 
 // dayBefore is the day that the calendar of the zone had before this one. In Apia it is 29 December before the 31st of
@@ -88,46 +117,31 @@ func (l line) on(midnight wall, date string, now time.Time) (slot, error) {
 		w := l.every.last(midnight, 0) + wall(l.dayStart/time.Second)
 		return l.slot(l.due(w))
 	}
-	slots, err := l.beginOn(midnight)
+	ticks, err := l.beginOn(midnight)
 	switch {
 	case err != nil:
 		return slot{}, err
-	case len(slots) == 1:
-		return slots[0], nil
-	case len(slots) == 0:
+	case len(ticks) == 1:
+		return l.slot(ticks[0])
+	case len(ticks) == 0:
 		return slot{}, refuseDate(date, "a job that runs "+l.runs()+" has no slot that day", l.oneBefore(midnight))
 	}
-	return slot{}, refuseDate(date, "a job that runs "+l.runs()+" has many slots that day", newestOf(slots, now))
+	// The hint's name goes without the offset, which may be left out.
+	newest := latestBegun(ticks, now).wall.utc().Format(minuteLayout)
+	return slot{}, refuseDate(date, "a job that runs "+l.runs()+" has many slots that day", "name one: "+newest)
 }
 
-// beginOn lists the slots that begin on a calendar day, newest first. A day of */1 has 1440; nobody needs them all, but
-// of today those are wanted that have begun.
-func (l line) beginOn(midnight wall) ([]slot, error) {
-	var slots []slot
-	date := midnight.utc().Format(time.DateOnly)
+// beginOn lists the ticks of a calendar day, oldest first.
+func (l line) beginOn(midnight wall) ([]tick, error) {
+	var ticks []tick
 	t, err := l.latest(due(l.zone, midnight+aDay) - 1)
 	for ; err == nil && t.wall >= midnight; t, err = l.preceding(t) {
-		s, err := l.slot(t)
-		if err != nil {
-			return nil, err
-		}
-		if s.date == date {
-			slots = append(slots, s)
+		if t.wall < midnight+aDay {
+			ticks = append(ticks, t)
 		}
 	}
-	return slots, err
-}
-
-// newestOf names one slot of a day for a hint, without the offset, which may be left out.
-func newestOf(newestFirst []slot, now time.Time) string {
-	chosen := newestFirst[0]
-	for _, s := range newestFirst {
-		if !s.begins.After(now) {
-			chosen = s
-			break
-		}
-	}
-	return "name one: " + chosen.tick.wall.utc().Format(minuteLayout)
+	slices.Reverse(ticks)
+	return ticks, err
 }
 
 func (l line) oneBefore(w wall) string {
@@ -180,7 +194,7 @@ func (l line) parseTime(date string, now time.Time) (slot, error) {
 	case err != nil:
 		return slot{}, refuseDate(date, "there is no such time", "")
 	case offset != "" && offset != "Z" && !shaped(offset[1:], "00:00") && !shaped(offset[1:], "00:00:00"):
-		return slot{}, refuseDate(date, "not a UTC offset: "+offset, "")
+		return slot{}, refuseDate(date, "not a UTC offset: "+offset, "2026-11-29T14:05 or 2026-11-29T14:05:00+09:00")
 	case l.namedByDate():
 		return slot{}, l.notIts(date, now)
 	}
@@ -194,7 +208,8 @@ func (l line) parseTime(date string, now time.Time) (slot, error) {
 	return l.slot(latestBegun(ticks, now))
 }
 
-// latestBegun settles which one is meant when a repeated wall time is given without offset.
+// latestBegun is the latest of these, oldest first, that has begun, or else the first: it settles which one is meant
+// when a repeated wall time is given without offset.
 func latestBegun(ticks []tick, now time.Time) tick {
 	chosen := ticks[0]
 	for _, t := range ticks {
@@ -255,21 +270,11 @@ func (l line) notIts(date string, now time.Time) error {
 	return refuseDate(date, "a job that runs "+l.runs()+" has no such slot", hint)
 }
 
-func refuseDate(date, reason, hint string) error {
-	return &usageError{msg: quoted("--date", date, reason), hint: hint}
-}
+func refuseDate(date, reason, hint string) error { return refuse("--date", date, reason, hint) }
 
-// quoted is the form of a message about an option's value.
-func quoted(option, value, reason string) string {
-	return fmt.Sprintf("%s %q: %s", option, value, reason)
-}
-
-// count is "1 field" or "4 fields".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+// refuse is the error about an option's value.
+func refuse(option, value, reason, hint string) error {
+	return &usageError{msg: fmt.Sprintf("%s %q: %s", option, value, reason), hint: hint}
 }
 
 // withoutOffset is a slot's name without its UTC offset, if the clock shows that time only once.

@@ -177,10 +177,12 @@ func wrong(o *option, at place, err error) error {
 		return nil
 	case o.secret():
 		return usage(at.name+": "+err.Error(), hint)
-	default:
-		if errors.As(err, &u) {
-			hint = u.hint
+	case errors.As(err, &u):
+		if rest, named := strings.CutPrefix(u.msg, "--"+o.name+" "); named { // it repeats the value in its own way
+			return usage(at.name+" "+rest, u.hint)
 		}
+		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
+	default:
 		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), hint)
 	}
 }

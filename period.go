@@ -38,27 +38,32 @@ func parsePeriod(s string) (period, error) {
 		return p, nil
 	}
 	p, err := periodLength(s)
-	minutes := time.Duration(p) / time.Minute
-	switch {
+	switch minutes := time.Duration(p) / time.Minute; {
 	case err != nil || p <= 0:
-		return 0, &usageError{quoted("--every", s, "not a period"), partHint}
+		return 0, refuse("--every", s, "not a period", partHint)
 	case p%period(time.Minute) != 0:
-		return 0, &usageError{fmt.Sprintf("--every %s: %[1]s is not a whole number of minutes", s), partHint}
+		return 0, refusePart(s, "is not a whole number of minutes", partHint)
 	case p < hourly && hourly%p != 0:
-		return 0, &usageError{fmt.Sprintf("--every %s: %[1]s does not divide an hour", s),
-			fmt.Sprintf("for cron's */%d write --schedule '*/%[1]d * * * *'", minutes)}
+		return 0, refusePart(s, "does not divide an hour", cronHint(minutes, "*/%d * * * *"))
 	case p > hourly && p%hourly != 0:
-		return 0, &usageError{fmt.Sprintf("--every %s: %[1]s does not divide an hour", s), partHint}
+		return 0, refusePart(s, "does not divide an hour", partHint)
 	case p > daily:
-		return 0, &usageError{fmt.Sprintf("--every %s: %[1]s does not divide a day", s), partHint}
+		return 0, refusePart(s, "does not divide a day", partHint)
 	case daily%p != 0:
-		return 0, &usageError{fmt.Sprintf("--every %s: %[1]s does not divide a day", s),
-			fmt.Sprintf("for cron's */%d write --schedule '0 */%[1]d * * *'", minutes/60)}
+		return 0, refusePart(s, "does not divide a day", cronHint(minutes/60, "0 */%d * * *"))
 	}
 	return p, nil
 }
 
 const partHint = "day, week, month, hour, or a part of one such as 15m or 6h"
+
+func refusePart(part, reason, hint string) error {
+	return &usageError{msg: fmt.Sprintf("--every %s: %s %s", part, part, reason), hint: hint}
+}
+
+func cronHint(n time.Duration, fields string) string {
+	return fmt.Sprintf("for cron's */%d write --schedule '%s'", n, fmt.Sprintf(fields, n))
+}
 
 // periodLength reads 15m, 6h, 1h30m, and 1d, which time.ParseDuration does not know.
 func periodLength(s string) (period, error) {
@@ -106,7 +111,7 @@ func (p period) first(w wall, dayStart time.Duration) wall {
 func parseDayStart(s string) (time.Duration, error) {
 	t, err := time.Parse("15:04", s)
 	if err != nil || !shaped(s, "00:00") {
-		return 0, &usageError{quoted("--day-start", s, "not a time of day"), "HH:MM, such as 04:00"}
+		return 0, refuse("--day-start", s, "not a time of day", "HH:MM, such as 04:00")
 	}
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, nil
 }

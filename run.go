@@ -83,6 +83,7 @@ func (r *run) after(status int, e *exit) *exit {
 
 // attempts runs the command, again and again while it fails and attempts are left, under one lease.
 func (r *run) attempts() *exit {
+	r.caught = true // what lies before is seen to, for all attempts
 	r.tellBefore()
 	r.tellSkew()
 	r.list()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 // horizon bounds every search for a day. The Gregorian calendar keeps nothing waiting longer than 40 years (29 February
 // on a given weekday, over a year like 2100), and a line found there may still fall into a skipped hour.
 const horizon = 60 * 366 * aDay
+
+var errNeverDue = errors.New("never due")
 
 // A schedule is a crontab line's five fields, read as Debian's cron reads them.
 type schedule struct {
@@ -39,7 +42,7 @@ type field struct {
 	names     []string
 }
 
-var fields = [5]field{
+var crontabFields = [5]field{
 	{name: "minute", high: 59},
 	{name: "hour", high: 23},
 	{name: "day of month", low: 1, high: 31},
@@ -57,48 +60,37 @@ func parseSchedule(s string) (*schedule, error) {
 	words := strings.Fields(s)
 	text := strings.Join(words, " ")
 	if strings.HasPrefix(text, "@") {
-		fields, err := expandNickname(text)
-		if err != nil {
-			return nil, refuseSchedule(s, err)
+		fields, ok := nicknames[text]
+		if !ok {
+			return nil, refuseNickname(s)
 		}
 		words = strings.Fields(fields)
 	}
 	sched, err := readFields(words)
+	if err == nil {
+		_, err = sched.first(onDate(2000, time.January, 1))
+	}
 	if err != nil {
-		return nil, refuseSchedule(s, err)
+		return nil, refuse("--schedule", s, err.Error(), "")
 	}
 	sched.text = text
-	if _, err := sched.first(onDate(2000, time.January, 1)); err != nil {
-		return nil, refuseSchedule(s, err)
-	}
 	return sched, nil
 }
 
-func refuseSchedule(s string, err error) error {
-	refusal := &usageError{msg: quoted("--schedule", s, err.Error())}
-	if hinted, ok := err.(*usageError); ok {
-		refusal.hint = hinted.hint
+func refuseNickname(s string) error {
+	if strings.TrimSpace(s) == "@reboot" {
+		return refuse("--schedule", s, "a start of the machine has no date, so it is no slot",
+			"--every day: once a day, whichever host starts first")
 	}
-	return refusal
-}
-
-func expandNickname(name string) (string, error) {
-	if name == "@reboot" {
-		return "", &usageError{"a start of the machine has no date, so it is no slot", "--every day: once a day, whichever host starts first"}
-	}
-	fields, ok := nicknames[name]
-	if !ok {
-		return "", &usageError{"no such nickname", "@hourly, @daily, @weekly, @monthly or @yearly"}
-	}
-	return fields, nil
+	return refuse("--schedule", s, "no such nickname", "@hourly, @daily, @weekly, @monthly or @yearly")
 }
 
 func readFields(words []string) (*schedule, error) {
-	if len(words) != len(fields) {
-		return nil, fmt.Errorf("%s, a crontab line has %d", count(len(words), "field"), len(fields))
+	if len(words) != len(crontabFields) {
+		return nil, fmt.Errorf("%s, a crontab line has %d", fieldCount(len(words)), len(crontabFields))
 	}
-	var sets [len(fields)]bits
-	for i, f := range fields {
+	var sets [len(crontabFields)]bits
+	for i, f := range crontabFields {
 		set, err := f.parse(words[i])
 		if err != nil {
 			return nil, err
@@ -116,6 +108,13 @@ func readFields(words []string) (*schedule, error) {
 	}
 	s.times = timesOfDay(sets[0], sets[1])
 	return s, nil
+}
+
+func fieldCount(n int) string {
+	if n == 1 {
+		return "1 field"
+	}
+	return fmt.Sprintf("%d fields", n)
 }
 
 func timesOfDay(minutes, hours bits) []wall {
@@ -148,29 +147,24 @@ func (f field) parseRange(part string) (from, to, step int, err error) {
 	ends, stepText, stepped := strings.Cut(part, "/")
 	first, last, ranged := strings.Cut(ends, "-")
 	from, to, step = f.low, f.high, 1
-	if first != "*" || ranged {
-		if from, err = f.number(first); err != nil {
-			return 0, 0, 0, err
-		}
+	if ends != "*" {
+		from, err = f.number(first)
 		to = from
 	}
-	if ranged {
-		if to, err = f.number(last); err != nil {
-			return 0, 0, 0, err
-		}
+	if ranged && err == nil {
+		to, err = f.number(last)
 	}
-	if stepped {
-		if step, err = f.step(stepText); err != nil {
-			return 0, 0, 0, err
-		}
+	if stepped && err == nil {
+		step, err = f.step(stepText)
 	}
 	switch {
+	case err != nil:
 	case from > to:
-		return 0, 0, 0, fmt.Errorf("%s %s: ends before it begins", f.name, part)
-	case stepped && first != "*" && !ranged:
-		return 0, 0, 0, fmt.Errorf("%s %s: cron takes a step only after * or a range", f.name, part)
+		err = fmt.Errorf("%s %s: ends before it begins", f.name, part)
+	case stepped && ends != "*" && !ranged:
+		err = fmt.Errorf("%s %s: cron takes a step only after * or a range", f.name, part)
 	}
-	return from, to, step, nil
+	return from, to, step, err
 }
 
 // number reads a number or a name; cron takes names in ranges, too, in upper or lower case.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,8 +14,6 @@ import (
 //     set back nothing begins a second time: until it has caught up, the last slot goes on.
 //   - A line by clock has a period shorter than a day, or "*" first in its minute or hour. Each showing of a wall time
 //     is a slot of its own, told apart by its UTC offset. What the clock skips is no slot.
-
-var errNeverDue = errors.New("never due")
 
 // madeUp is how far the clock may jump forward for cron to make up for what it skipped: less than this. A longer jump
 // (Pacific/Apia left out 30 December 2011) is for cron a clock that was set, and what it skipped never was.
@@ -127,7 +124,7 @@ func (l line) byClock() bool {
 	return l.every < daily
 }
 
-// byDate reports whether a slot is named by its date alone, as it is when there is at most one a day.
+// namedByDate reports whether a slot is named by its date alone, as it is when there is at most one a day.
 func (l line) namedByDate() bool {
 	if l.schedule != nil {
 		return l.schedule.fixed()
@@ -204,16 +201,15 @@ func (l line) due(w wall) tick {
 }
 
 // exists reports whether w, a beginning of a line by date, is a slot although the clock may skip it. A scheduled time
-// is one where cron makes up for it. A day, week or month is one unless all of it is skipped: then the next has begun.
+// is one where cron makes up for it; a day, week or month is one unless the calendar left all of it out.
 func (l line) exists(w wall) bool {
+	if l.schedule == nil {
+		first, end := l.days(w)
+		return due(l.zone, first) < due(l.zone, end)
+	}
 	at := due(l.zone, w)
-	if wall(at+offsetAt(l.zone, at)) == w {
-		return true
-	}
-	if l.schedule != nil {
-		return offsetAt(l.zone, at)-offsetAt(l.zone, at-1) < madeUp
-	}
-	return due(l.zone, l.every.first(w+1, l.dayStart)) > at
+	offset := offsetAt(l.zone, at)
+	return wall(at+offset) == w || offset-offsetAt(l.zone, at-1) < madeUp
 }
 
 // lastShown is the latest tick at or before an instant, of a line by clock. It looks through one span after the other,
@@ -267,8 +263,9 @@ func (l line) held(before, after span) (tick, bool) {
 	return tick{w, after.from, before.offset}, skipped <= w && w < shown
 }
 
+// neverDue is possible though parseSchedule has found a due day: '* 2 8-14 3 */7' is the hour that New York skips.
 func (l line) neverDue() error {
-	return &usageError{msg: quoted("--schedule", l.schedule.text, "never due in "+l.zone.String())}
+	return refuse("--schedule", l.String(), "never due in "+l.zone.String(), "")
 }
 
 // slot names a tick and says what time it covers.
@@ -288,17 +285,16 @@ func (l line) slot(t tick) (slot, error) {
 
 func (l line) instant(at int64) time.Time { return time.Unix(at, 0).In(l.zone) }
 
-// days is the midnight of the slot's first calendar day, and of the day after its last. The first is its business date.
+// days is the midnight of the slot's first calendar day, which is its business date, and of the day after its last. The
+// day on which it begins is the first also with a day start, which is less than a day after midnight.
 func (l line) days(w wall) (first, end wall) {
+	first = w.midnight()
 	switch {
 	case l.schedule != nil || l.every < daily:
-		first = w.midnight()
 		return first, first + aDay
 	case l.every == monthly:
-		first = (w - wall(l.dayStart/time.Second)).midnight()
 		return first, monthly.first(first+1, 0)
 	}
-	first = (w - wall(l.dayStart/time.Second)).midnight()
 	return first, first + wall(time.Duration(l.every)/time.Second)
 }
 

@@ -76,7 +76,7 @@ func (r *run) startTurn() *exit {
 		if err != nil {
 			return usage(err.Error(), "")
 		}
-		bound = time.Until(next.begins)
+		bound = next.begins.Sub(r.wall())
 	}
 	r.turn = &turn{since: bootNow(), bound: bootNow().add(bound), ends: make(chan struct{}, 1)}
 	r.turn.subscribe(r.ledger, r.ledger.channel(r.command.job))

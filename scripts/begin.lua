@@ -44,6 +44,10 @@ local asked = redis.call('HGET', HOSTS, id)
 asked = asked and cjson.decode(asked) or {}
 
 local answers = { run = 'ran', paused = 'paused', done = 'done', busy = 'busy', failed = 'failed', uncertain = 'uncertain' }
+-- A merged slot is as the one that covers it; without that, which the ledger has then forgotten, it is done.
+local into = e and e.state == 'merged' and read(e.into)
+local said = into or e
+
 local whys = { clock = 'clock', zone = 'zone', shape = 'shape', args = 'arguments', line = 'arguments',
   notdaily = 'not_daily', old = 'old' }
 local month = 32 * 86400000 -- no slot covers more
@@ -74,7 +78,7 @@ local function reply(verdict, more)
     end
   end
   local r = more or {}
-  r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, e, held, redis.call('PTTL', LOCK)
+  r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, said, held, redis.call('PTTL', LOCK)
   r.listed, r.zone, r.zone_host, r.zone_since, r.low = m.listed, m.zone, m.zone_host, m.zone_since, tonumber(m.low)
   r.paused, r.current, r.heard, r.asked = m.paused, m.current, tonumber(m.heard), asked.minute
   return cjson.encode(r)
@@ -189,18 +193,19 @@ if before and before ~= q.line and not forced then return answer('line') end
 -- 3. What the ledger says.
 if not e and m.low and q.begins <= tonumber(m.low) then return answer('old') end
 local again = q.minute ~= '' and asked.slot == q.slot and asked.minute ~= '' and asked.minute ~= q.minute
-if e and e.state == 'done' and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
-local begun = e and (e.state == 'running' or e.kept)
-if begun and owner ~= '' and owner == e.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
+if said and (said.state == 'done' or said.state == 'merged') and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
+local begun = said and (said.state == 'running' or said.kept)
+if begun and owner ~= '' and owner == said.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
 local pause = m.paused and cjson.decode(m.paused)
 if pause and not (pause['until'] and pause['until'] <= ms) then
   history('paused')
   return answer('paused')
 end
-local n = e and e.attempt or 0
-if n > 0 and n >= allowed and q.rerun == '' then
-  return answer(e.state == 'running' and 'uncertain' or 'failed', once())
+local n = said and said.attempt or 0
+if n > 0 and (n >= allowed or into) and q.rerun == '' then
+  return answer(said.state == 'running' and 'uncertain' or 'failed', once())
 end
+n = e and e.attempt or 0
 
 -- 4. Somebody else holds the job, or may still be running without a lease.
 if not mine then

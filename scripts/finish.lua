@@ -34,6 +34,7 @@ local function settle()
   e.signal = q.signal ~= '' and q.signal or nil
   e.reason = q.reason ~= '' and q.reason or nil
   e.kept = q.kept or nil
+  e.told = nil
   if unstarted then e.attempt = e.attempt - 1 end
 end
 
