@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -16,6 +18,8 @@ import (
 
 // errURL never carries the value: it may hold a password, and what a parser says of it may too.
 var errURL = errors.New("not a URL, or its password is not percent-encoded (%40 for @)")
+
+var errParameter = errors.New("a URL of this form has no such parameter")
 
 var errScheme = errors.New("not a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL")
 
@@ -52,7 +56,15 @@ func parseServer(s string) (*server, error) {
 	if err != nil || strings.Contains(s, "#") || (scheme == "unix") != (u.Hostname() == "") {
 		return nil, errURL
 	}
-	if v.options, err = redis.ParseURL(s); err != nil || (v.hosts != nil && v.master == "" && v.options.DB != 0) {
+	if port, err := strconv.Atoi(cmp.Or(u.Port(), "6379")); err != nil || port < 1 || port > 65535 {
+		return nil, errURL
+	}
+	for name := range u.Query() { // what go-redis would take besides is ours to set
+		if name != "db" || scheme != "unix" {
+			return nil, errParameter
+		}
+	}
+	if v.options, err = redis.ParseURL(s); err != nil || v.options.DB < 0 || (v.hosts != nil && v.master == "" && v.options.DB != 0) {
 		return nil, errURL
 	}
 	v.user, v.address = v.options.Username, v.options.Addr

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,8 +17,11 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond // between two questions to a Redis that does not answer; doubled each time
 	longestPause = 5 * time.Second
+	shortest     = 100 * time.Millisecond // that one question is given
 	farewell     = 500 * time.Millisecond // for telling Redis that an attempt is not started after all
 )
+
+var errTooLate = errors.New("its answers come after the lease")
 
 // An answer is what came of sending one question.
 type answer struct {
@@ -38,15 +43,22 @@ func (r *run) begin() *exit {
 func (r *run) askUntil() *exit {
 	asked, mayHold := bootNow(), boot(0)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		a, stopped := r.ask()
+		patience := requestTimeout
+		if left := r.redisWait - time.Duration(bootNow()-asked); mayHold == 0 && left < patience {
+			patience = max(left, shortest)
+		}
+		a, stopped := r.ask(patience)
 		if stopped == nil && a.err == nil && (a.reply.Verdict != "run" || r.inTime()) {
 			r.reply = a.reply
+			if a.reply.Verdict != "run" && mayHold != 0 && !r.waits() {
+				r.unstarted(0) // a question that is still under way begins nothing
+			}
 			return nil
 		}
-		if stopped != nil || a.err == nil || a.remedy == unknown {
+		waited := time.Duration(bootNow() - asked)
+		if sent := stopped != nil || a.err == nil || a.remedy == unknown; sent && (mayHold == 0 || waited < r.redisWait) {
 			mayHold = bootNow().add(r.lease.ttl)
 		}
-		waited := time.Duration(bootNow() - asked)
 		if stopped == nil {
 			stopped = r.giveUp(a, waited, mayHold)
 		}
@@ -74,11 +86,13 @@ func (r *run) question() question {
 func (r *run) inTime() bool { return r.lease.kill().until() > r.lease.ttl/2 }
 
 // ask sends the question once. A signal ends the wait for the answer, not the question.
-func (r *run) ask() (answer, *exit) {
+func (r *run) ask(patience time.Duration) (answer, *exit) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	answered := make(chan answer, 1)
 	go func() {
 		open := r.server.open.Load()
-		reply, err := r.lease.begin(context.Background(), r.question())
+		reply, err := r.lease.begin(ctx, r.question())
 		a := answer{reply: reply, err: err}
 		if err != nil {
 			a.remedy = r.server.judge(err, open)
@@ -99,11 +113,11 @@ func (r *run) ask() (answer, *exit) {
 
 // giveUp returns the exit if asking again does not help or has gone on long enough, else nil.
 func (r *run) giveUp(a answer, waited time.Duration, mayHold boot) *exit {
-	final := a.remedy == denied || a.remedy == broken
-	if a.err == nil || (!final && (waited < r.redisWait || !mayHold.past())) {
+	final := a.err != nil && (a.remedy == denied || a.remedy == broken)
+	if !final && (waited < r.redisWait || !mayHold.past()) {
 		return nil
 	}
-	e := r.server.refusal(a.err, waited, a.remedy)
+	e := r.server.refusal(cmp.Or(a.err, errTooLate), waited, a.remedy)
 	e.msg = r.name() + ": not run: " + e.msg
 	return e
 }
@@ -139,7 +153,7 @@ func asksToStop(s os.Signal) bool {
 }
 
 // jitter spreads hosts that fire at the same instant.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
 // unstarted tells the ledger that this attempt, begun or perhaps begun, is not started: it uses up no attempt, the lease
 // is given back, and a question that arrives later does nothing. It is said once, and kept in the spool if that fails.
@@ -151,7 +165,7 @@ func (r *run) unstarted(status int) {
 	if status != 0 {
 		e.Exit = fmt.Sprint(status)
 	}
-	if _, err := r.lease.finish(ctx, e); err != nil {
+	if _, err := r.ledger.finish(ctx, r.command.job, e); err != nil {
 		r.spool.keep(r.command.job, e)
 	}
 }

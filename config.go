@@ -19,6 +19,9 @@ func readConfig(environ func(string) (string, bool)) (map[string]place, error) {
 	if !named {
 		name = configFile
 	}
+	if name == "" {
+		return nil, usage(`ONCEONLY_CONFIG "": empty`, "")
+	}
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) && !named {
 		return nil, nil

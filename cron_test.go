@@ -19,15 +19,15 @@ func clockAt(zone *time.Location, minute int64) (wall, offset int64) {
 	return minute + int64(seconds)/60, int64(seconds) / 60
 }
 
-// A crontabLine is five fields, each spelled out number by number.
-type crontabLine struct {
+// A cronEntry is five fields, each spelled out number by number.
+type cronEntry struct {
 	minute, hour, day, month, weekday map[int]bool
 	anyDay, anyWeekday, wild          bool
 }
 
-func spellOut(expr string) crontabLine {
+func spellOut(expr string) cronEntry {
 	f := strings.Fields(expr)
-	c := crontabLine{
+	c := cronEntry{
 		minute: spellOutField(f[0], 0, 59), hour: spellOutField(f[1], 0, 23), day: spellOutField(f[2], 1, 31),
 		month: spellOutField(f[3], 1, 12), weekday: spellOutField(f[4], 0, 7),
 		anyDay: f[2][0] == '*', anyWeekday: f[4][0] == '*', wild: f[0][0] == '*' || f[1][0] == '*',
@@ -57,7 +57,7 @@ func spellOutField(list string, low, high int) map[int]bool {
 	return set
 }
 
-func (c crontabLine) matches(wall int64) bool {
+func (c cronEntry) matches(wall int64) bool {
 	if !c.minute[int((wall%1440+1440)%60)] {
 		return false
 	}
@@ -188,7 +188,7 @@ func TestOracle(t *testing.T) {
 		{"*/30 1-3 * * *", "2026-03-08", "06:00 06:30 07:00 07:30"},
 		{"0 12 1,8 * 0", "2026-03-08", "16:00"},
 	} {
-		from := instant(t, c.day+"T00:00:00Z").Unix() / 60
+		from := instantOf(t, c.day+"T00:00:00Z").Unix() / 60
 		var got []string
 		for _, f := range crond(c.expr, must(parseZone("America/New_York"))(t), from-60, from+1440) {
 			if f.at >= from+4*60 {

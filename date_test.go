@@ -54,7 +54,7 @@ func TestDates(t *testing.T) {
 		{"*/60 3 * * *", "UTC", "2026-11-29T06:00:00Z", "2026-11-28", "2026-11-28T03:00+00:00", "2026-11-28T03:00:00Z"},
 	} {
 		l := lineOf(t, c.line, c.zone)
-		s, err := l.parse(c.date, instant(t, c.now))
+		s, err := l.parse(c.date, instantOf(t, c.now))
 		if err != nil || s.name != c.name || utc(s.begins) != c.begins {
 			t.Errorf("%s in %s at %s --date %s:\n got %s, begins %s, %v\nwant %s, begins %s",
 				c.line, c.zone, c.now, c.date, s.name, utc(s.begins), complaint(err), c.name, c.begins)
@@ -138,7 +138,7 @@ func TestDatesRefused(t *testing.T) {
 		{"0 12 * * *", "Pacific/Apia", "2011-12-30", "there is no such day in Pacific/Apia"},
 	} {
 		want := `--date "` + c.date + `": ` + c.want
-		if s, err := lineOf(t, c.line, c.zone).parse(c.date, instant(t, now)); complaint(err) != want {
+		if s, err := lineOf(t, c.line, c.zone).parse(c.date, instantOf(t, now)); complaint(err) != want {
 			t.Errorf("%s in %s:\n got %s %s\nwant %s", c.line, c.zone, s.name, complaint(err), want)
 		}
 	}

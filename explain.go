@@ -43,7 +43,7 @@ func (c *call) foresee() (*reply, *exit) {
 		return err
 	})
 	if e != nil {
-		e.msg = c.name() + ": " + e.msg
+		e.msg = c.name() + ": not run: " + e.msg
 	}
 	return r, e
 }

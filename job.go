@@ -90,8 +90,12 @@ func splitWords(s string) ([]string, error) {
 		return nil, usage(fmt.Sprintf("%q: unbalanced quote or bracket, or a backslash at the end", s),
 			"onceonly run [options] -- command argument...")
 	}
-	if p.Position >= 0 {
-		return nil, needsShell(s, string([]rune(s)[p.Position]), p.Position)
+	if at := p.Position; at >= 0 {
+		runes := []rune(s)
+		for unicode.IsDigit(runes[at]) && at+1 < len(runes) { // 2>file: the parser names the descriptor
+			at++
+		}
+		return nil, needsShell(s, string(runes[at]), at)
 	}
 	return words, nil
 }

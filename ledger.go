@@ -230,14 +230,19 @@ func (l *ledger) finish(ctx context.Context, job string, e end) (*receipt, error
 
 // A missedSlot is one that was due, and that nobody asked for.
 type missedSlot struct {
-	name   string
-	begins int64 // ms
+	name             string
+	begins, from, to int64 // ms
 }
 
-func (d missedSlot) MarshalJSON() ([]byte, error) { return json.Marshal([]any{d.name, d.begins}) }
+func (d missedSlot) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]any{d.name, d.begins, d.from, d.to})
+}
 
-// writeMissed writes slots as missed, and returns those that were not written before.
-func (l *ledger) writeMissed(ctx context.Context, job string, slots []missedSlot, q question) ([]string, error) {
+// A missedReply is missed.lua's: what it wrote, and which of the slots are to be caught up with.
+type missedReply struct{ Written, Open []string }
+
+// writeMissed writes slots as missed, where there is no entry.
+func (l *ledger) writeMissed(ctx context.Context, job string, slots []missedSlot, q question) (*missedReply, error) {
 	text, err := l.alone(ctx, missedLua, job, struct {
 		question
 		Slots []missedSlot `json:"slots"`
@@ -245,11 +250,7 @@ func (l *ledger) writeMissed(ctx context.Context, job string, slots []missedSlot
 	if err != nil {
 		return nil, err
 	}
-	r, err := decode[struct{ Written []string }](text)
-	if err != nil {
-		return nil, err
-	}
-	return r.Written, nil
+	return decode[missedReply](text)
 }
 
 func decode[T any](text string) (*T, error) {

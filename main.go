@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func main() {
 	if os.Args[0] == guardName {
 		os.Exit(guardMain(os.Args))
 	}
+	// To be killed for a message that nobody reads would kill the command, too. Caught, and not ignored: what is ignored
+	// here would be ignored by the command.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	os.Exit(onceonly(os.Args, os.Stdout, os.Stderr))
 }
 
@@ -101,11 +105,16 @@ func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *
 			return err
 		}
 		v.verbose = v.verbose || s.verbose
-		if e := do(call); e != nil {
-			return e
-		}
+		return orNil(do(call))
+	}
+}
+
+// orNil keeps a nil exit from becoming an error that is not nil.
+func orNil(e *exit) error {
+	if e == nil {
 		return nil
 	}
+	return e
 }
 
 func onUsageError(_ *cli.Context, err error, _ bool) error {

@@ -22,9 +22,7 @@ func (r *run) catchUpFirst(status int) (int, *exit) {
 		return status, e
 	}
 	for _, s := range r.toRun(missed) {
-		one := *r.call
-		one.slot, one.catchUp, one.minute = s, "none", ""
-		each := &run{call: &one, voice: r.voice, signals: r.signals}
+		each := r.withSlot(s)
 		ended, verdict := each.once()
 		if each.interrupted {
 			return 0, r.after(status, ended)
@@ -41,18 +39,30 @@ func (r *run) catchUpFirst(status int) (int, *exit) {
 	return status, nil
 }
 
+// withSlot is a run of another slot of the job, which catches up nothing itself.
+func (r *run) withSlot(s slot) *run {
+	own, one := *r.settings, *r.call
+	own.catchUp = "none"
+	one.settings, one.slot, one.minute = &own, s, ""
+	return &run{call: &one, voice: r.voice, signals: r.signals}
+}
+
 // once runs a slot if it is to be run now, without waiting. It returns the exit, and the verdict.
 func (r *run) once() (*exit, string) {
 	if e := r.begin(); e != nil {
 		return e, ""
 	}
-	if r.reply.Verdict != "run" {
+	switch r.reply.Verdict {
+	case "run":
+		return r.attempts(), "run"
+	case "done", "busy", "behind", "lost", "ended":
 		return nil, r.reply.Verdict
 	}
-	return r.attempts(), "run"
+	return r.refuse(r.reply), r.reply.Verdict
 }
 
-// writeMissed writes the slots between the newest entry and this one as missed, and tells those that it wrote first.
+// writeMissed writes the slots between the newest entry and this one as missed, and tells those that nobody has
+// written before. It returns those that are to be caught up with, whoever wrote them.
 func (r *run) writeMissed() ([]slot, *exit) {
 	if r.reply.Newest == 0 {
 		return nil, nil
@@ -67,17 +77,20 @@ func (r *run) writeMissed() ([]slot, *exit) {
 	}
 	var rows []missedSlot
 	for _, s := range missed {
-		rows = append(rows, missedSlot{s.name, millis(s.begins)})
+		rows = append(rows, missedSlot{s.name, millis(s.begins), millis(s.from), millis(s.to)})
 	}
-	var told []string
+	told := &missedReply{}
 	e := r.server.persist(r.redisWait, func(ctx context.Context) (err error) {
 		told, err = r.ledger.writeMissed(ctx, r.command.job, rows, r.question())
 		return err
 	})
-	if e == nil && len(told) > 0 {
-		r.tellMissed(told)
+	if e != nil {
+		e.msg = r.name() + ": not run: " + e.msg
 	}
-	return missed, e
+	if e == nil && len(told.Written) > 0 {
+		r.tellMissed(told.Written)
+	}
+	return slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told.Open, s.name) }), e
 }
 
 // tellMissed names the newest few.

@@ -69,12 +69,12 @@ func (r *run) write(e end) (*receipt, error) {
 
 // unrecorded is the exit where the ledger does not know the end.
 func (r *run) unrecorded(w *watch, e end, own int, err error) *exit {
+	if w.why != "" && e.State != "done" {
+		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, nil)}
+	}
 	how := e.how()
-	switch {
-	case e.State == "done":
+	if e.State == "done" {
 		own, how = exitUnrecorded, "done"
-	case w.why != "":
-		how = w.stopped(r, nil)
 	}
 	kept := "kept in " + r.spool.dir + ", delivered by the next onceonly here"
 	if r.unkept != nil {
@@ -88,7 +88,11 @@ func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
 	if w.why != "" {
 		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, receipt.Entry)}
 	}
-	if receipt.Verdict != "stale" {
+	switch {
+	case receipt.Verdict == "stale":
+	case e.Reason == "interrupted" && e.Exit == "0":
+		return &exit{status: own, msg: r.name() + ": interrupted: the command was told to stop, and exited 0"}
+	default:
 		return &exit{status: own}
 	}
 	if own == 0 {

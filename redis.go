@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -48,11 +49,14 @@ const (
 	broken                // anything else that Redis says: asking again does not help
 )
 
+// unauthenticated is what Redis says of a long request before any password.
+const unauthenticated = "Protocol error: unauthenticated"
+
 var passing = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "BUSY", "MISCONF",
 	"OOM", "UNKILLABLE", "max number of clients reached"}
 
 var credentials = []string{"NOAUTH", "WRONGPASS", "NOPERM", "invalid password", "AUTH ",
-	"The user executing the script can't"}
+	"The user executing the script can't", unauthenticated}
 
 // judge says what an error of a request means. wasOpen: a connection stood when it was sent, or came to stand.
 func (v *server) judge(err error, wasOpen bool) remedy {
@@ -61,6 +65,10 @@ func (v *server) judge(err error, wasOpen bool) remedy {
 		stood := wasOpen || v.open.Load()
 		v.open.Store(false)
 		var op *net.OpError
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			return broken
+		}
 		if !stood || (errors.As(err, &op) && op.Op == "dial") {
 			return unsent
 		}
@@ -93,8 +101,11 @@ func cause(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &said):
-		text, _, _ := strings.Cut(said.Error(), " script: ")
-		return strings.TrimPrefix(text, "ERR ")
+		text, _, _ := strings.Cut(strings.TrimPrefix(said.Error(), "ERR "), " script: ")
+		if strings.HasPrefix(text, unauthenticated) {
+			return "NOAUTH Authentication required."
+		}
+		return text
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.As(err, &dns):
@@ -108,6 +119,8 @@ func cause(err error) string {
 	}
 	return strings.TrimPrefix(err.Error(), "redis: ")
 }
+
+const rightsHint = "the rule that is enough stands in onceonly(1), REDIS"
 
 // forbidden finds the command that the user may not use, as Redis names it.
 func forbidden(err error) (string, bool) {
@@ -127,9 +140,13 @@ func (v *server) refusal(err error, waited time.Duration, r remedy) *exit {
 	case r == denied:
 		if name, ok := forbidden(err); ok {
 			return &exit{status: exitDenied, msg: "user " + user + " may not " + name,
-				hint: "the rule that is enough stands in onceonly(1), REDIS"}
+				hint: rightsHint}
 		}
-		return &exit{status: exitDenied, msg: "Redis at " + v.address + ", user " + user + ": " + cause(err)}
+		e := &exit{status: exitDenied, msg: "Redis at " + v.address + ", user " + user + ": " + cause(err)}
+		if strings.Contains(e.msg, "executing the script") || strings.Contains(e.msg, "NOPERM") {
+			e.hint = rightsHint
+		}
+		return e
 	case errors.As(err, &said):
 		return &exit{status: exitAway, msg: "Redis at " + v.address + ": " + cause(err)}
 	}

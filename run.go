@@ -31,7 +31,8 @@ type run struct {
 	lease   *lease
 	try     int
 	reply   *reply // begin's
-	listed  bool   // the job is in the list of jobs
+	tried   bool   // to put the job into the list of jobs
+	listed  bool   // and there it is
 
 	unkept      error      // why the end is not in the spool, once it should be
 	order       *stopOrder // a stop by hand, once it has come
@@ -81,12 +82,17 @@ func (r *run) after(status int, e *exit) *exit {
 	return &exit{status: status}
 }
 
-// attempts runs the command, again and again while it fails and attempts are left, under one lease.
+// attempts runs the command, again and again while it fails and attempts are left, under one lease. It returns nil if it
+// was too late to start, and everything is to be decided anew.
 func (r *run) attempts() *exit {
 	r.caught = true // what lies before is seen to, for all attempts
 	r.tellBefore()
 	r.tellSkew()
 	r.list()
+	if !r.inTime() { // that took long, and perhaps somebody else has begun
+		r.unstarted(0)
+		return nil
+	}
 	for delay := r.retryDelay; ; delay = min(delay+delay/2, longestDelay) {
 		e, again := r.attempt()
 		if !again {
@@ -182,7 +188,8 @@ func (r *run) beginAgain() bool {
 // list puts the job into the list of jobs, if no run before has left a mark that it is there. The mark is set by finish,
 // so that one without the other is made good by the next run.
 func (r *run) list() {
-	if r.reply.Listed == "" {
+	if r.reply.Listed == "" && !r.tried {
+		r.tried = true
 		r.listed = r.ledger.list(context.Background(), r.command.job) == nil
 	}
 }

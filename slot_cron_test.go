@@ -38,7 +38,7 @@ func clockWatch(t testing.TB, text, zone string, from, to int64) watched {
 		}
 		return date("2006-01-02T15:04")(f) + fmt.Sprintf("%s%02d:%02d", sign, offset/60, offset%60)
 	}
-	switch c := (crontabLine{}); {
+	switch c := (cronEntry{}); {
 	case !isPeriod:
 		w.fired = crond(text, w.line.zone, from, to)
 		c = spellOut(text)

@@ -32,7 +32,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-func instant(t testing.TB, s string) time.Time {
+func instantOf(t testing.TB, s string) time.Time {
 	t.Helper()
 	return must(time.Parse(time.RFC3339Nano, s))(t)
 }
@@ -196,7 +196,7 @@ func TestSlotsWorkedOutByHand(t *testing.T) {
 		if c.zone != "" {
 			zone = c.zone
 		}
-		s, err := lineOf(t, text, zone).at(instant(t, c.now))
+		s, err := lineOf(t, text, zone).at(instantOf(t, c.now))
 		if err != nil {
 			t.Errorf("%s in %s at %s: %v", text, zone, c.now, err)
 			continue
@@ -225,7 +225,7 @@ func TestNextSlots(t *testing.T) {
 		{"59 23 * * *", "Europe/Berlin", "2026-12-31T22:59:00Z", "2027-01-01"},
 	} {
 		l := lineOf(t, c.line, c.zone)
-		s := must(l.at(instant(t, c.from)))(t)
+		s := must(l.at(instantOf(t, c.from)))(t)
 		var names []string
 		for range strings.Fields(c.next) {
 			s = must(l.next(s))(t)
@@ -250,7 +250,7 @@ func TestWhatASlotCovers(t *testing.T) {
 		{"30 1,13 * * *", "UTC", "2026-11-29T14:00:00Z", "2026-11-29T13:30:00Z", "2026-11-30T01:30:00Z"},
 		{"*/15 * * * *", "America/New_York", "2026-03-08T06:50:00Z", "2026-03-08T06:45:00Z", "2026-03-08T07:00:00Z"},
 	} {
-		s := must(lineOf(t, c.line, c.zone).at(instant(t, c.now)))(t)
+		s := must(lineOf(t, c.line, c.zone).at(instantOf(t, c.now)))(t)
 		if utc(s.from) != c.from || utc(s.to) != c.to {
 			t.Errorf("%s in %s at %s: covers %s to %s, want %s to %s", c.line, c.zone, c.now, utc(s.from), utc(s.to), c.from, c.to)
 		}
@@ -286,8 +286,8 @@ func TestBetween(t *testing.T) {
 
 func TestBetweenIsCheapOverYears(t *testing.T) {
 	l := lineOf(t, "*/1 * * * *", "Europe/Berlin")
-	after := must(l.at(instant(t, "1999-01-01T00:00:00Z")))(t)
-	before := must(l.at(instant(t, "2026-01-01T00:00:00Z")))(t)
+	after := must(l.at(instantOf(t, "1999-01-01T00:00:00Z")))(t)
+	before := must(l.at(instantOf(t, "2026-01-01T00:00:00Z")))(t)
 	start := time.Now()
 	slots := must(l.between(after, before, 100))(t)
 	if took := time.Since(start); len(slots) != 100 || took > 100*time.Millisecond {
@@ -306,10 +306,10 @@ func names(slots []slot) string {
 func TestNeverDueInAZone(t *testing.T) {
 	// The second Sunday of March, each minute from 2 to 3: a good line, but since 2007 not in New York.
 	l := lineOf(t, "* 2 8-14 3 */7", "America/New_York")
-	if s, err := l.at(instant(t, "2026-06-01T00:00:00Z")); err == nil || !strings.Contains(err.Error(), "never due in America/New_York") {
+	if s, err := l.at(instantOf(t, "2026-06-01T00:00:00Z")); err == nil || !strings.Contains(err.Error(), "never due in America/New_York") {
 		t.Errorf("%v, %v", s, err)
 	}
-	must(lineOf(t, "* 2 8-14 3 */7", "Asia/Seoul").at(instant(t, "2026-06-01T00:00:00Z")))(t)
+	must(lineOf(t, "* 2 8-14 3 */7", "Asia/Seoul").at(instantOf(t, "2026-06-01T00:00:00Z")))(t)
 }
 
 func TestLengths(t *testing.T) {

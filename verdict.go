@@ -178,7 +178,7 @@ func (c *call) skew(r *reply) string {
 func (r *run) tellBefore() {
 	of := fmt.Sprintf("attempt %d of %d", r.reply.Attempt, r.reply.Attempt+r.reply.Left)
 	switch before := r.reply.Entry; {
-	case before == nil || before.Attempt == 0:
+	case before == nil || before.Attempt == 0 || before.RunID == r.lease.runID && before.Try == r.try:
 	case before.State == "running":
 		r.voice.say("%s: taking over, %s: %s not heard of for %s", r.name(), of, holderOf(before),
 			brief(sinceMillis(max(r.reply.Heard, before.Began), r.reply.Time)))

@@ -28,7 +28,7 @@ func TestZones(t *testing.T) {
 }
 
 func TestOffsets(t *testing.T) {
-	now := instant(t, "2026-11-29T00:00:00Z")
+	now := instantOf(t, "2026-11-29T00:00:00Z")
 	for zone, want := range map[string]string{
 		"Asia/Seoul": "32400,32400", "Asia/Tokyo": "32400,32400", "Europe/Berlin": "3600,7200",
 		"Australia/Lord_Howe": "39600,37800", "America/New_York": "-18000,-14400", "UTC": "0,0",
@@ -74,7 +74,7 @@ const movedZone = "VFppZjIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAEAA
 func TestRuleThatBeginsBetweenItsChanges(t *testing.T) {
 	data := must(base64.StdEncoding.DecodeString(movedZone))(t)
 	zone := must(time.LoadLocationFromTZData("Moved", data))(t)
-	if got := at(spanAt(zone, instant(t, "2022-12-15T00:00:00Z").Unix()).from); got != "2022-11-30T06:00:00Z" {
+	if got := at(spanAt(zone, instantOf(t, "2022-12-15T00:00:00Z").Unix()).from); got != "2022-11-30T06:00:00Z" {
 		t.Error(got)
 	}
 	for _, c := range []struct{ line, now, name string }{
@@ -85,7 +85,7 @@ func TestRuleThatBeginsBetweenItsChanges(t *testing.T) {
 	} {
 		l := lineOf(t, c.line, "UTC")
 		l.zone = zone
-		if s := must(l.at(instant(t, c.now)))(t); s.name != c.name {
+		if s := must(l.at(instantOf(t, c.now)))(t); s.name != c.name {
 			t.Errorf("%s at %s: %s, want %s", c.line, c.now, s.name, c.name)
 		}
 	}

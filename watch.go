@@ -213,7 +213,7 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 			failures, pause = 0, s.interval()
 			continue
 		}
-		if failures++; failures == 2 {
+		if failures++; failures == 2 && ctx.Err() == nil {
 			outage(err)
 		}
 		if pause = s.retryInterval(); failures == 1 {
@@ -225,7 +225,8 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 
 // renewBy renews, and waits for the answer no longer than until the deadline.
 func (s *lease) renewBy(ctx context.Context, deadline boot) error {
-	ctx, cancel := context.WithTimeout(ctx, max(min(renewalAnswer, deadline.until()), time.Millisecond))
+	patience := min(renewalAnswer, max(s.ttl/10, shortest), deadline.until())
+	ctx, cancel := context.WithTimeout(ctx, max(patience, time.Millisecond))
 	defer cancel()
 	return s.renew(ctx)
 }

@@ -31,17 +31,16 @@
 --   old      below the low-water mark
 --   done busy paused failed uncertain behind    as DESIGN names them
 --   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
-local m = {}
-local flat = redis.call('HGETALL', META)
-for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
+local m = meta()
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
+redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
 local owner = owner_of(held)
 local mine = string.sub(held, 1, 32) == q.run_id or (q.dry and owner == '')
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
-local asked = redis.call('HGET', HOSTS, id)
-asked = asked and cjson.decode(asked) or {}
+local fine, asked = pcall(redis.call, 'HGET', HOSTS, id)
+asked = fine and asked and cjson.decode(asked) or {}
 
 local answers = { run = 'ran', paused = 'paused', done = 'done', busy = 'busy', failed = 'failed', uncertain = 'uncertain' }
 -- A merged slot is as the one that covers it; without that, which the ledger has then forgotten, it is done.
@@ -50,10 +49,9 @@ local said = into or e
 
 local whys = { clock = 'clock', zone = 'zone', shape = 'shape', args = 'arguments', line = 'arguments',
   notdaily = 'not_daily', old = 'old' }
-local month = 32 * 86400000 -- no slot covers more
 
--- forced: by hand, so that a line that was corrected is taken.
-local forced = q.rerun ~= '' or (e and e.reopened)
+-- forced: by hand, or after a command that could not be started: a line that was corrected is taken.
+local forced = q.rerun ~= '' or (e and (e.reopened or (e.reason == 'not_started' and e.attempt == 0)))
 
 -- rollcall keeps what this host asked and was told. It never changes the verdict. The first question about a slot
 -- decides its minute and its line: the second line of one name stays refused, however often it asks.
@@ -69,9 +67,9 @@ end
 -- meets the living run of the same run ID.
 local function reply(verdict, more)
   local own = e and e.run_id == q.run_id
-  local alive = own and ((e.state == 'running' and verdict ~= 'lost') or (e.kept and q.try <= e.try))
-  if verdict ~= 'run' and mine and not alive and not q.dry then
-    redis.call('DEL', LOCK)
+  local alive = own and fence == tonumber(e.token) and (e.state == 'running' or (e.kept and q.try <= e.try))
+  if verdict ~= 'run' and not alive and not q.dry then
+    if mine then redis.call('DEL', LOCK) end
     if own and e.kept then
       e.kept = nil
       write(q.slot, e)
@@ -89,6 +87,16 @@ local function answer(verdict, more)
   return reply(verdict, more)
 end
 
+-- sweep drops hosts that have not asked for a month, once a day.
+local function sweep()
+  if ms - tonumber(m.swept or '0') < 86400000 then return end
+  redis.call('HSET', META, 'swept', int(ms))
+  local flat = redis.call('HGETALL', HOSTS)
+  for k = 1, #flat, 2 do
+    if ms - cjson.decode(flat[k + 1]).asked > 30 * 86400000 then redis.call('HDEL', HOSTS, flat[k]) end
+  end
+end
+
 -- history leaves an entry that is no verdict: such a slot runs when it is asked for again.
 local function history(state)
   if q.dry or (e and not note(e)) then return end
@@ -104,25 +112,6 @@ local function once()
     write(q.slot, e)
   end
   return { told = q.dry or e.told == t }
-end
-
--- collision finds an entry of another name whose time overlaps with this slot's. While all slots of that time have one
--- shape there is none, and nothing to read.
-local function collision()
-  local mixed
-  for shape, first, last in shapes(m) do
-    if shape ~= q.shape and first < q.to and q.from < last then mixed = shape end
-  end
-  if not mixed then return end
-  local near = redis.call('ZRANGEBYSCORE', SLOTS, int(q.from - month), int(q.to + month), 'WITHSCORES')
-  for k = 1, #near, 2 do
-    local other = near[k] ~= q.slot and read(near[k])
-    local before, after = string.match(other and other.span or '', '^(%d+),(%d+)$')
-    local begins = tonumber(near[k + 1])
-    if before and begins - before * 1000 < q.to and q.from < begins + after * 1000 then
-      return { slot = near[k], host = other.host, shape = mixed }
-    end
-  end
 end
 
 -- owed lists the missed and skipped slots before this one, newest first, as many as are wanted.
@@ -183,7 +172,7 @@ if e and (position(e, q.run_id, q.try) or (e.run_id == q.run_id and q.try < e.tr
 -- 2. Hosts or lines disagree.
 if math.abs(q.now - ms) > 3600000 then return answer('clock') end
 if q.zone_from == 'default' and m.offsets and m.offsets ~= q.offsets then return answer('zone') end
-local met = collision()
+local met = overlap(m, q.slot, q.from, q.to, q.shape)
 if met then return answer('shape', { other = met }) end
 if e and e.args and q.args ~= '' and e.args ~= q.args and not forced then return answer('args') end
 local before = asked.slot == q.slot and asked.line
@@ -228,6 +217,7 @@ if q.machine ~= '' then new.machine = q.machine end
 if q.args ~= '' then new.args = q.args end
 if q.by_hand then new.by_hand = true end
 if q.rerun ~= '' then new.rerun = q.rerun end
+if e and e.state == 'done' then new.was = 'done' end -- and so it stays, if this attempt is not started
 if e and e.run_id then new.earlier = list(e, e.run_id, e.try, e.began, e.state ~= 'running') end
 event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
   'run_id', q.run_id, 'version', q.version)
@@ -241,6 +231,7 @@ if q.zone_from == 'explicit' or (q.zone_from == 'default' and not m.offsets) the
 if not q.dated or not m.attempts then line() end
 redis.call('HSET', META, 'current', q.slot, 'heard', int(ms))
 rollcall('run')
+pcall(sweep)
 write(q.slot, new)
 return reply('run', { token = token, attempt = n + 1, left = left, first = new.first, earlier = earlier_slot,
   earlier_entry = earlier_entry })

@@ -21,11 +21,19 @@ local function read(slot)
   return raw and cjson.decode(raw) or nil
 end
 
+local function meta()
+  local flat, m = redis.call('HGETALL', META), {}
+  for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
+  return m
+end
+
 local function write(slot, e) redis.call('HSET', LEDGER, slot, cjson.encode(e)) end
 
 -- A stop leaves a tombstone in the lock, "stop:<run ID>:...": no longer the holder's lock, and until it expires nobody
 -- else's. stopped returns the run ID that was told to stop; owner, the one that holds or may still be running.
 local function stopped(held) return string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or nil end
+
+local function holder() return string.sub(redis.call('GET', LOCK) or '', 1, 32) end
 
 local function owner_of(held) return stopped(held) or string.sub(held, 1, 32) end
 
@@ -98,6 +106,26 @@ local function shapes(m)
   end
 end
 
+-- overlap finds an entry of another name, and of another shape, whose time overlaps with that of a slot. Where all slots
+-- have one shape there is none, and nothing to read.
+local function overlap(m, slot, from, to, own)
+  local mixed
+  for shape, first, last in shapes(m) do
+    if shape ~= own and first < to and from < last then mixed = shape end
+  end
+  if not mixed then return end
+  local month = 32 * 86400000 -- no slot covers more
+  local near = redis.call('ZRANGEBYSCORE', SLOTS, int(from - month), int(to + month), 'WITHSCORES')
+  for k = 1, #near, 2 do
+    local other = near[k] ~= slot and read(near[k])
+    local before, after = string.match(other and other.span or '', '^(%d+),(%d+)$')
+    local begins = tonumber(near[k + 1])
+    if before and begins - before * 1000 < to and from < begins + after * 1000 then
+      return { slot = near[k], host = other.host, shape = mixed }
+    end
+  end
+end
+
 -- cover extends the time that this shape's slots cover, and forgets shapes that are wholly below the low-water mark.
 local function cover(m)
   local from, to = q.from, q.to
@@ -137,8 +165,6 @@ local function restore()
     line()
     if q.zone_from ~= 'date' then zone() end
   end
-  rank(q.slot)
-  local flat, m = redis.call('HGETALL', META), {}
-  for k = 1, #flat, 2 do m[flat[k]] = flat[k + 1] end
-  cover(m)
+  rank(redis.call('HGET', META, 'current'))
+  cover(meta())
 end

@@ -19,7 +19,11 @@ local e = read(q.slot)
 local low = tonumber(redis.call('HGET', META, 'low') or '-1')
 local unstarted = q.state == 'unstarted'
 
-local function reply(verdict) return cjson.encode({ verdict = verdict, entry = e }) end
+-- reply answers. Who has not started leaves for good, and may not know that it has the lease.
+local function reply(verdict)
+  if unstarted and holder() == q.run_id then redis.call('DEL', LOCK) end
+  return cjson.encode({ verdict = verdict, entry = e })
+end
 
 local function told(kind)
   event(kind, 'attempt', int(q.attempt), 'token', q.token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
@@ -28,7 +32,8 @@ local function told(kind)
 end
 
 local function settle()
-  e.state = unstarted and 'failed' or q.state
+  e.state = unstarted and (e.was or 'failed') or q.state
+  e.was = nil
   e.ended = e.began + q.took
   e.exit = q.exit ~= '' and tonumber(q.exit) or nil
   e.signal = q.signal ~= '' and q.signal or nil
@@ -99,6 +104,7 @@ else
   e.earlier = list(e, q.run_id, q.try, ms, true)
 end
 if unstarted then
+  if e.run_id == q.run_id then e.kept = nil end
   write(q.slot, e)
   return reply('ok')
 end

@@ -1,37 +1,69 @@
--- look.lua reads a job as it is at one instant. It writes nothing.
+-- look.lua reads a job as it is at one instant. It writes nothing, and sends no more than will be shown: of most slots
+-- the few facts that their state follows from.
 -- KEYS  as in entry.lua
--- ARGV  1 how many of the newest slots (0: none, -1: all)  2 one further slot by name, or ''
---       3 events of the log wanted for that slot (0: none)  4 '1': the hosts too
--- Returns {time (ms), lock's value or '', its PTTL (ms), fence, meta (flat), slots, hosts (flat), events}
---   slots: {name, beginning (ms), entry (JSON)}, newest first    events: as XRANGE gives them, oldest first
+-- ARGV  1 newest slots wanted in brief (-1: all)   2 how many of them with their entries (-1: all)
+--       3 one further slot by name, with its entry and its events, or ''   4 '1': the hosts too
+-- Returns {time (ms), lock's value or '', its PTTL (ms), fence or '', meta (flat), briefs, entries (flat: slot, JSON),
+--   oldest slot or '', beginning of the job's first slot (ms) or '', hosts (flat), events (as XRANGE gives them)}
+--   briefs   newest first, seven words each: slot, its beginning, state as written, attempt, began, ended (ms; 0: unknown),
+--            flags: h the lock is this attempt's, k kept for a retry, r resolved by hand, - none of these
+--   entries  the newest, the holder's, and the one asked for
+local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
 local clock = redis.call('TIME')
-local slots = {}
+local held = redis.call('GET', LOCK) or ''
+local owner = string.sub(held, 1, 32)
+local meta = redis.call('HGETALL', META)
+local briefs, entries, sent = {}, {}, {}
 
-local function add(name)
-  local entry, begins = redis.call('HGET', KEYS[3], name), redis.call('ZSCORE', KEYS[4], name)
-  if entry and begins then slots[#slots + 1] = { name, begins, entry } end
+local function entry(slot, raw)
+  if not raw or sent[slot] then return end
+  sent[slot] = true
+  entries[#entries + 1] = slot
+  entries[#entries + 1] = raw
 end
 
-local n = tonumber(ARGV[1])
-if n ~= 0 then
-  for _, name in ipairs(redis.call('ZREVRANGE', KEYS[4], 0, n > 0 and n - 1 or -1)) do add(name) end
+-- An entry is searched for its keys, not decoded: there are hundreds. Inside a JSON string the quotes of a key would be
+-- escaped, so none is found there.
+local function has(raw, text) return string.find(raw, text, 1, true) end
+
+local function value(raw, key, pattern, missing)
+  local _, at = has(raw, key)
+  return at and string.match(raw, pattern, at + 1) or missing
 end
-local events = {}
-if ARGV[2] ~= '' then
-  add(ARGV[2])
-  if ARGV[3] ~= '0' then
-    for _, event in ipairs(redis.call('XRANGE', KEYS[5], '-', '+')) do
-      if event[2][4] == ARGV[2] then events[#events + 1] = event end
-    end
+
+local function brief(slot, begins, raw)
+  local state, flags = value(raw, '"state":"', '^%a+', 'unknown'), ''
+  if state == 'running' or state == 'failed' then
+    flags = (owner ~= '' and has(raw, '"run_id":"' .. owner) and 'h' or '') .. (has(raw, '"kept":true') and 'k' or '')
+  end
+  if has(raw, '"resolved":{') then flags = flags .. 'r' end
+  briefs[#briefs + 1] = slot .. ' ' .. begins .. ' ' .. state .. ' ' .. value(raw, '"attempt":', '^%d+', '0') .. ' '
+    .. value(raw, '"began":', '^%d+', '0') .. ' ' .. value(raw, '"ended":', '^%d+', '0') .. ' ' .. (flags == '' and '-' or flags)
+end
+
+local newest, full = tonumber(ARGV[1]), tonumber(ARGV[2])
+local flat = newest == 0 and {} or redis.call('ZREVRANGE', SLOTS, 0, newest > 0 and newest - 1 or -1, 'WITHSCORES')
+for k = 1, #flat, 2 do
+  local raw = redis.call('HGET', LEDGER, flat[k])
+  if raw then
+    brief(flat[k], flat[k + 1], raw)
+    if full < 0 or #briefs <= full then entry(flat[k], raw) end
   end
 end
-return {
-  string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)),
-  redis.call('GET', KEYS[1]) or '',
-  redis.call('PTTL', KEYS[1]),
-  redis.call('GET', KEYS[2]) or '0',
-  redis.call('HGETALL', KEYS[6]),
-  slots,
-  ARGV[4] == '1' and redis.call('HGETALL', KEYS[7]) or {},
-  events,
-}
+
+local first = ''
+for k = 1, #meta, 2 do
+  if meta[k] == 'first' then first = redis.call('ZSCORE', SLOTS, meta[k + 1]) or '' end
+  if meta[k] == 'current' and held ~= '' then entry(meta[k + 1], redis.call('HGET', LEDGER, meta[k + 1])) end
+end
+
+local events = {}
+if ARGV[3] ~= '' then
+  entry(ARGV[3], redis.call('HGET', LEDGER, ARGV[3]))
+  for _, event in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
+    if event[2][4] == ARGV[3] then events[#events + 1] = event end
+  end
+end
+return { string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)), held, redis.call('PTTL', LOCK),
+  redis.call('GET', FENCE) or '', meta, table.concat(briefs, '\n'), entries,
+  redis.call('ZRANGE', SLOTS, 0, 0)[1] or '', first, ARGV[4] == '1' and redis.call('HGETALL', HOSTS) or {}, events }

@@ -1,15 +1,18 @@
 -- missed.lua writes slots that were due and that nobody asked for, as missed: history only, wherever there is no entry.
 -- KEYS  as in entry.lua
 -- ARGV  1 question (JSON):
---   slots     {name, beginning (ms)}, oldest first
---   slot begins keep host   the slot that is to run next; slots to keep; who writes
--- Returns JSON: {written = names, oldest first}: whoever writes them tells them
-local written = {}
+--   slots     {name, beginning, from, to (ms)}, oldest first; the time of another line's slot is not missed
+--   slot begins shape keep host   the slot that is to run next, its line; slots to keep; who writes
+-- Returns JSON: {written, open: names, oldest first}: whoever writes them tells them; open are those that are missed or
+--   skipped now, whoever wrote them
+local written, open, m = {}, {}, meta()
 for _, s in ipairs(q.slots) do
-  if redis.call('HEXISTS', LEDGER, s[1]) == 0 then
+  if redis.call('HEXISTS', LEDGER, s[1]) == 0 and not overlap(m, s[1], s[3], s[4], q.shape) then
     redis.call('ZADD', SLOTS, int(s[2]), s[1])
     write(s[1], { state = 'missed', attempt = 0, host = q.host, began = ms })
     written[#written + 1] = s[1]
   end
+  local e = read(s[1])
+  if e and (e.state == 'missed' or e.state == 'skipped') then open[#open + 1] = s[1] end
 end
-return cjson.encode({ written = #written > 0 and written or nil })
+return cjson.encode({ written = #written > 0 and written or nil, open = #open > 0 and open or nil })

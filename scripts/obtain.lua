@@ -11,8 +11,10 @@ end
 local question = table.remove(ARGV)
 local before = redis.call('GET', KEYS[1])
 -- Without the right to delete or to set a time nobody could give back what is about to be taken: on an absent key
--- both change nothing, and fail here, where nothing is held yet.
+-- both change nothing, and fail here, where nothing is held yet. Redis refuses a script for want of memory at its first
+-- write or never, so the first is one that wants some.
 if not before then
+  redis.call('SET', KEYS[1], '', 'XX')
   redis.call('DEL', KEYS[1])
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
 end

@@ -1,0 +1,64 @@
+# make            the binary, ./onceonly
+# make demo       onceonly on three hosts, before your eyes; needs Go and make, nothing else
+# make test       installs what the tests need and is not there (scripts/setup), runs all of them
+# make check      what CI runs: test, and all that can be checked without running it
+# make install    the binary and its manual, below PREFIX
+
+# Not /usr/local: cron's PATH is /usr/bin:/bin.
+PREFIX  = /usr
+DESTDIR =
+
+# Every build leaves out what urfave/cli would link for documents and suggestions; so do vet and the tests.
+export CGO_ENABLED = 0
+export GOFLAGS += -trimpath -tags=urfave_cli_no_docs,urfave_cli_no_suggest
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TEST        = go test -count=1 -timeout=20m
+
+build:
+	go build -o onceonly .
+
+demo: build
+	go run ./scripts/demo ./onceonly
+
+test:
+	scripts/setup
+	$(TEST) ./...
+
+race: export CGO_ENABLED = 1
+race:
+	scripts/setup check
+	$(TEST) -race ./...
+
+check: tools fmt vet staticcheck shellcheck manual test race
+
+tools:
+	scripts/setup check
+
+fmt:
+	@echo gofmt -l .
+	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { echo "$$unformatted"; exit 1; }
+
+vet:
+	go vet ./...
+
+staticcheck:
+	go run $(STATICCHECK) ./...
+
+shellcheck:
+	shellcheck scripts/setup .ci/run
+
+manual:
+	mandoc -T lint -W warning man/onceonly.1
+
+# Does not build: under sudo there may be no go.
+install:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 onceonly $(DESTDIR)$(PREFIX)/bin/onceonly
+	install -m 644 man/onceonly.1 $(DESTDIR)$(PREFIX)/share/man/man1/onceonly.1
+
+clean:
+	rm -rf onceonly dist
+
+.PHONY: build demo test race check tools fmt vet staticcheck shellcheck manual install clean
+.NOTPARALLEL:

@@ -1,0 +1,456 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A proxy is a TCP relay in front of a Redis, which a test can make behave badly, and which counts what clients ask. It
+// begins in the mode pass. A mode ends the one before it, and counts for the connections that there are as well as for
+// new ones, unless its comment says otherwise. dropReply is not a mode; it stands beside one until it has been used up.
+type proxy struct {
+	t    *testing.T
+	port int
+
+	mu       sync.Mutex
+	listener net.Listener // nil while it refuses
+	target   string       // host:port of the server
+	bad      misbehaviour
+	drops    []*replyDrop
+	relays   map[*relay]bool
+	asked    []string
+	accepted int
+}
+
+// A misbehaviour is a mode; the zero value passes all.
+type misbehaviour struct {
+	hangUp, reset      bool
+	toServer, toClient bool // swallowed
+	delay              time.Duration
+	answer             string   // an error line
+	answerTo           []string // commands; none: all
+}
+
+// A replyDrop loses one reply: the n-th from now to that command, whoever asks it.
+type replyDrop struct {
+	command string // "": any
+	n       int
+	cut     bool
+}
+
+// A relay is one client's connection and its own to the server.
+type relay struct {
+	client, server net.Conn
+	mu             sync.Mutex
+	pending        []string // what the server has still to answer
+}
+
+// newProxy listens on a loopback port in front of target, host:port.
+func newProxy(t *testing.T, target string) *proxy {
+	t.Helper()
+	p := &proxy{t: t, target: target, relays: map[*relay]bool{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.port = l.Addr().(*net.TCPAddr).Port
+	p.listen(l)
+	t.Cleanup(p.refuse)
+	return p
+}
+
+func (p *proxy) address() string { return "127.0.0.1:" + strconv.Itoa(p.port) }
+
+func (p *proxy) url() string { return "redis://" + p.address() + "/0" }
+
+// pass relays everything as it is.
+func (p *proxy) pass() { p.behave(misbehaviour{}) }
+
+// refuse closes the port, so that connecting is refused, and resets every connection.
+func (p *proxy) refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	p.endAll(true)
+}
+
+// hangUp accepts connections and closes them at once; living ones are closed.
+func (p *proxy) hangUp() { p.behave(misbehaviour{hangUp: true}) }
+
+// reset answers every new connection with a reset, and resets the living ones.
+func (p *proxy) reset() { p.behave(misbehaviour{reset: true}) }
+
+// resetOnce resets the living connections, and changes nothing for new ones.
+func (p *proxy) resetOnce() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endAll(true)
+}
+
+// swallow loses what is sent, in one direction or both, without a sign: connections stay, and new ones are accepted.
+func (p *proxy) swallow(toServer, toClient bool) {
+	p.behave(misbehaviour{toServer: toServer, toClient: toClient})
+}
+
+// answer answers with an error line, such as "-LOADING Redis is loading the dataset in memory", in place of the server,
+// which never sees the request: every request, or only those of the named commands.
+func (p *proxy) answer(line string, commands ...string) {
+	p.behave(misbehaviour{answer: line, answerTo: commands})
+}
+
+// delay holds back every request and every reply for d.
+func (p *proxy) delay(d time.Duration) { p.behave(misbehaviour{delay: d}) }
+
+// switchTo leads to another server. Living connections are reset.
+func (p *proxy) switchTo(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+	p.endAll(true)
+}
+
+// dropReply loses the n-th reply from now (1 is the next) to a command, "" for any. The server has executed the request.
+// With cut the connection is reset in the reply's place; without, nothing comes and the connection stays.
+func (p *proxy) dropReply(command string, n int, cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drops = append(p.drops, &replyDrop{command, n, cut})
+}
+
+// dropsLeft is how many replies are still to be dropped.
+func (p *proxy) dropsLeft() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.drops)
+}
+
+// requests lists what clients asked, by the command's name, since the last forget; also what never reached the server.
+func (p *proxy) requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.asked)
+}
+
+// connections is how many were accepted since the last forget.
+func (p *proxy) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
+}
+
+// forget begins the counting anew.
+func (p *proxy) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked, p.accepted = nil, 0
+}
+
+// behave takes on a mode, and opens the port again if it was closed.
+func (p *proxy) behave(bad misbehaviour) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bad = bad
+	if bad.hangUp || bad.reset {
+		p.endAll(bad.reset)
+	}
+	if p.listener != nil {
+		return
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		l, err := net.Listen("tcp", p.address())
+		if err == nil {
+			p.listen(l)
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Error(err)
+			return
+		}
+	}
+}
+
+func (p *proxy) listen(l net.Listener) {
+	p.listener = l
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+}
+
+func (p *proxy) serve(client net.Conn) {
+	bad, target := p.accept()
+	if bad.hangUp || bad.reset {
+		closeConn(client, bad.reset)
+		return
+	}
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		closeConn(client, true)
+		return
+	}
+	r := &relay{client: client, server: server}
+	p.mu.Lock()
+	p.relays[r] = true
+	p.mu.Unlock()
+	go p.down(r)
+	p.up(r)
+}
+
+func (p *proxy) accept() (misbehaviour, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.accepted++
+	return p.bad, p.target
+}
+
+// up carries requests.
+func (p *proxy) up(r *relay) {
+	in := bufio.NewReader(r.client)
+	for {
+		raw, words, err := readRESP(in)
+		if err != nil {
+			p.close(r)
+			return
+		}
+		command := ""
+		if len(words) > 0 {
+			command = strings.ToUpper(words[0])
+		}
+		bad := p.ask(command)
+		time.Sleep(bad.delay)
+		switch {
+		case bad.answer != "" && (bad.answerTo == nil || slices.Contains(bad.answerTo, command)):
+			io.WriteString(r.client, bad.answer+"\r\n")
+		case !bad.toServer:
+			r.mu.Lock()
+			r.pending = append(r.pending, command)
+			r.mu.Unlock()
+			r.server.Write(raw)
+		}
+	}
+}
+
+func (p *proxy) ask(command string) misbehaviour {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, command)
+	return p.bad
+}
+
+// down carries replies.
+func (p *proxy) down(r *relay) {
+	in := bufio.NewReader(r.server)
+	for {
+		raw, _, err := readRESP(in)
+		if err != nil {
+			if !p.now().toClient { // who swallows, swallows also the end of a connection
+				p.close(r)
+			}
+			return
+		}
+		drop := p.reply(r, raw)
+		bad := p.now()
+		time.Sleep(bad.delay)
+		switch {
+		case drop != nil && drop.cut:
+			p.cut(r)
+			return
+		case drop == nil && !bad.toClient:
+			r.client.Write(raw)
+		}
+	}
+}
+
+func (p *proxy) now() misbehaviour {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bad
+}
+
+// reply finds the request that is answered, and whether its reply is to be lost.
+func (p *proxy) reply(r *relay, raw []byte) *replyDrop {
+	r.mu.Lock()
+	command := ""
+	if len(r.pending) > 0 && raw[0] != '>' { // a push answers nothing
+		command, r.pending = r.pending[0], r.pending[1:]
+	}
+	r.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var dropped *replyDrop
+	for _, d := range p.drops {
+		if d.command == "" || d.command == command {
+			if d.n--; d.n == 0 {
+				dropped = d
+			}
+		}
+	}
+	p.drops = slices.DeleteFunc(p.drops, func(d *replyDrop) bool { return d.n == 0 })
+	return dropped
+}
+
+func (p *proxy) close(r *relay) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.relays, r)
+	r.client.Close()
+	r.server.Close()
+}
+
+func (p *proxy) cut(r *relay) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.relays, r)
+	closeConn(r.client, true)
+	r.server.Close()
+}
+
+// endAll ends the living connections; the caller holds mu.
+func (p *proxy) endAll(reset bool) {
+	for r := range p.relays {
+		closeConn(r.client, reset)
+		r.server.Close()
+	}
+	clear(p.relays)
+}
+
+// closeConn closes a connection, with a reset or in good order.
+func closeConn(c net.Conn, reset bool) {
+	if t, ok := c.(*net.TCPConn); ok && reset {
+		t.SetLinger(0)
+	}
+	c.Close()
+}
+
+// readRESP reads one value of RESP 2 or 3 as it is, and the bulk strings in it. What is no RESP (TLS) comes as it came.
+func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
+	peeked, err := in.Peek(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := peeked[0] // a copy: what was peeked changes with the next read
+	if !bytes.ContainsRune([]byte("+-:_#,($=!*~>%|"), rune(first)) {
+		raw = make([]byte, in.Buffered())
+		_, err = io.ReadFull(in, raw)
+		return raw, nil, err
+	}
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, nil, err
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(line[1:])))
+	switch first {
+	case '$', '=', '!':
+		return readBulk(in, line, n)
+	case '%', '|':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		n = 0
+	}
+	raw = line
+	for range n {
+		part, bulks, err := readRESP(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		raw, words = append(raw, part...), append(words, bulks...)
+	}
+	return raw, words, nil
+}
+
+func readBulk(in *bufio.Reader, line []byte, n int) ([]byte, []string, error) {
+	if n < 0 {
+		return line, nil, nil
+	}
+	body := make([]byte, n+2)
+	if _, err := io.ReadFull(in, body); err != nil {
+		return nil, nil, err
+	}
+	return append(line, body...), []string{string(body[:n])}, nil
+}
+
+// TestProxy holds the proxy itself to its word: a test that is told of a fault must have met it.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, shared.address())
+	ask := func(words string) string {
+		c, err := net.Dial("tcp", p.address())
+		if err != nil {
+			return lastWord(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "*1\r\n$%d\r\n%s\r\n", len(words), words)
+		c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		raw, _, err := readRESP(bufio.NewReader(c))
+		switch {
+		case err == nil:
+			return strings.TrimSpace(string(raw))
+		case errors.Is(err, io.EOF):
+			return "closed"
+		}
+		return lastWord(err)
+	}
+	want := func(what, answer string) {
+		t.Helper()
+		if got := ask("ping"); got != answer {
+			t.Errorf("%s: got %q, want %q", what, got, answer)
+		}
+	}
+	want("pass", "+PONG")
+	p.refuse()
+	want("refuse", "refused")
+	p.hangUp()
+	if got := ask("ping"); got != "closed" && got != "peer" { // what was sent to a closed socket is answered by a reset
+		t.Errorf("hangUp: %q", got)
+	}
+	p.reset()
+	want("reset", "peer")
+	p.swallow(true, false)
+	want("swallow requests", "timeout")
+	p.swallow(false, true)
+	want("swallow replies", "timeout")
+	p.answer("-LOADING wait")
+	want("answer", "-LOADING wait")
+	p.answer("-OOM", "EVAL")
+	want("answer others", "+PONG")
+	p.pass()
+	p.dropReply("PING", 2, false)
+	p.dropReply("", 4, true)
+	want("drop the second: first", "+PONG")
+	want("drop the second: second", "timeout")
+	want("cut the next", "+PONG")
+	want("cut the next", "peer")
+	p.switchTo("127.0.0.1:1")
+	want("nobody there", "peer")
+	p.switchTo(shared.address())
+	p.forget()
+	want("back", "+PONG")
+	if got := p.requests(); !slices.Equal(got, []string{"PING"}) || p.connections() != 1 || p.dropsLeft() != 0 {
+		t.Errorf("counted %q on %d connections, %d drops left", got, p.connections(), p.dropsLeft())
+	}
+}
+
+// lastWord of "connection refused", "connection reset by peer", "i/o timeout".
+func lastWord(err error) string {
+	words := strings.Fields(err.Error())
+	return words[len(words)-1]
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// What README.md shows is true: every line of its blocks of code is run, or read as its reader in life would. A block
+// says what it is; one that no test knows fails.
+func TestReadme(t *testing.T) {
+	blocks := readmeBlocks(t)
+	checks := map[string]func(*testing.T, []string){"sh": readmeShell, "crontab": readmeCrontab, "diff": readmeDiff,
+		"ini": readmeConfig, "console": readmeStatus}
+	if len(blocks) != len(checks) {
+		t.Errorf("README.md shows %d kinds of blocks, want %d", len(blocks), len(checks))
+	}
+	for kind, shown := range blocks {
+		check := checks[kind]
+		if check == nil {
+			t.Errorf("no test for a block of kind %q: %q", kind, shown)
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			check(t, shown)
+		})
+	}
+}
+
+var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+
+// readmeBlocks are the lines of code in README.md by the kind of their block.
+func readmeBlocks(t *testing.T) map[string][]string {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := map[string][]string{}
+	for _, m := range codeBlock.FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(m[2]) {
+			blocks[m[1]] = append(blocks[m[1]], strings.TrimRight(line, "\n"))
+		}
+	}
+	return blocks
+}
+
+// wordsOf splits what a user types, up to an operator of the shell or a comment.
+func wordsOf(t *testing.T, line string) []string {
+	t.Helper()
+	p := shellwords.NewParser()
+	p.ParseComment = true
+	words, err := p.Parse(line)
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return words
+}
+
+// readmeShell runs what is typed by hand. make installs into a folder of the test's; demo and test it only knows here.
+func readmeShell(t *testing.T, shown []string) {
+	for _, line := range shown {
+		for command := range strings.SplitSeq(line, "&&") {
+			switch words := wordsOf(t, strings.TrimPrefix(strings.TrimSpace(command), "sudo ")); {
+			case slices.Equal(words, []string{"make"}):
+				runMake(t)
+			case slices.Equal(words, []string{"make", "install"}):
+				makeInstall(t)
+			case words[0] == "make":
+				runMake(t, append([]string{"-n"}, words[1:]...)...)
+			case words[0] == "onceonly" && words[1] == "status":
+				readmeStatusCommand(t, words[1:])
+			default:
+				wouldRun(t, words)
+			}
+		}
+	}
+}
+
+func runMake(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command("make", args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // those of a make that runs this test
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("make %q: %v\n%s", args, err, out)
+	}
+}
+
+func makeInstall(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	runMake(t, "install", "DESTDIR="+dir)
+	if out, err := exec.Command(filepath.Join(dir, "usr/bin/onceonly"), "--version").CombinedOutput(); err != nil {
+		t.Errorf("the installed onceonly: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "usr/share/man/man1/onceonly.1")); err != nil {
+		t.Errorf("the installed manual: %v", err)
+	}
+}
+
+// readmeStatusCommand wants what status shows of a job that ran. The job is the README's, the ledger the test's.
+func readmeStatusCommand(t *testing.T, words []string) {
+	t.Helper()
+	h := newHost(t, "web-1")
+	job := words[len(words)-1]
+	h.run("run", "--job", job, "--", "true").want(t, 0, "")
+	if r := h.run(words...); r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, job) {
+		t.Errorf("onceonly %q: %v", words, r)
+	}
+}
+
+// wouldRun wants the binary to accept a command line of onceonly's, and to find nothing against running it.
+func wouldRun(t *testing.T, words []string) {
+	t.Helper()
+	if len(words) < 3 || words[0] != "onceonly" || (words[1] != "run" && words[1] != "explain") {
+		t.Errorf("no command that this test knows: %q", words)
+		return
+	}
+	r := newHost(t, "web-1").run(append([]string{"explain"}, words[2:]...)...)
+	if r.status != 0 || r.stderr != "" {
+		t.Errorf("onceonly explain %q: %v", words[2:], r)
+	}
+}
+
+var (
+	crontabLine  = regexp.MustCompile(`^((?:\S+\s+){5})(\S.*)$`)
+	crontabField = regexp.MustCompile(`^(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
+)
+
+// crontabCommand is the command of a crontab line, of which cron takes a bare '%' for the end.
+func crontabCommand(t *testing.T, line string) string {
+	t.Helper()
+	m := crontabLine.FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("not five fields and a command: %q", line)
+	}
+	for _, field := range strings.Fields(m[1]) {
+		if !crontabField.MatchString(field) {
+			t.Errorf("%q: field %q", line, field)
+		}
+	}
+	if strings.Contains(strings.ReplaceAll(m[2], `\%`, ""), "%") {
+		t.Errorf("%q: cron ends the command at %%", line)
+	}
+	return m[2]
+}
+
+func readmeCrontab(t *testing.T, shown []string) {
+	for _, line := range shown {
+		_, command, found := strings.Cut(" "+crontabCommand(t, line), " onceonly ")
+		if !found {
+			t.Errorf("%q: no onceonly", line)
+			continue
+		}
+		wouldRun(t, wordsOf(t, "onceonly "+command))
+	}
+}
+
+// readmeDiff is a line before and after: the same line, with onceonly in front of the command.
+func readmeDiff(t *testing.T, shown []string) {
+	if len(shown) != 2 || shown[0][:2] != "- " || shown[1][:2] != "+ " {
+		t.Fatalf("not a line before and a line after: %q", shown)
+	}
+	before, after := crontabCommand(t, shown[0][2:]), crontabCommand(t, shown[1][2:])
+	if after != "onceonly run -- "+before {
+		t.Errorf("%q became %q", before, after)
+	}
+	readmeCrontab(t, []string{shown[1][2:]})
+}
+
+// readmeConfig reads the file as onceonly does: its zone decides, and an option beats its Redis.
+func readmeConfig(t *testing.T, shown []string) {
+	name := filepath.Join(t.TempDir(), "onceonly.conf")
+	if err := os.WriteFile(name, []byte(strings.Join(shown, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, "web-1", "ONCEONLY_CONFIG="+name)
+	r := h.run("explain", "--redis", shared.url(), "--", "/usr/bin/invoice")
+	zone := regexp.MustCompile(`(?m)^zone +Asia/Seoul, from ` + name)
+	if r.status != 0 || r.stderr != "" || !zone.MatchString(r.stdout) {
+		t.Errorf("with the README's file: %v", r)
+	}
+}
+
+// readmeStatus makes a ledger of two jobs that ended as the README shows, and compares all that does not depend on when
+// and where.
+func readmeStatus(t *testing.T, shown []string) {
+	if shown[0] != "$ onceonly status" {
+		t.Fatalf("not what this test makes: %q", shown[0])
+	}
+	h := newHost(t, "web-2")
+	h.run("run", "--job", "invoice", "--", "true").want(t, 0, "")
+	makeUncertain(t, "web-1", "backup")
+	r := h.run("status")
+	got := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
+	if r.status != 0 || r.stderr != "" || len(got) != len(shown)-1 {
+		t.Fatalf("onceonly status: %v\nwant %d lines as in README.md", r, len(shown)-1)
+	}
+	for i, want := range shown[1:] {
+		if a, b := shape(got[i]), shape(want); a != b {
+			t.Errorf("got  %s\nwant %s, as in README.md:\n%s\n%s", a, b, got[i], want)
+		}
+	}
+}
+
+// makeUncertain kills an onceonly while its command runs, and returns when its lease is over.
+func makeUncertain(t *testing.T, host, job string) {
+	t.Helper()
+	begun := filepath.Join(t.TempDir(), "begun")
+	cmd := newHost(t, host).command("run", "--lease", "1s", "--job", job, "--", "sh", "-c", `>"$0"; exec sleep 60`, begun)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, host+" runs "+job, func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	cmd.Process.Kill()
+	cmd.Wait()
+	lock := (&ledger{namespace: namespaceOf(t)}).keys(job)[0]
+	eventually(t, "the lease of "+job+" is over", func() bool {
+		return shared.rdb.Exists(context.Background(), lock).Val() == 0
+	})
+}
+
+// shape is a row of a table without dates, durations and the slots before the newest.
+func shape(row string) string {
+	row = regexp.MustCompile(`\d{4}-\d\d-\d\d`).ReplaceAllString(row, "DATE")
+	row = regexp.MustCompile(`\b(\d+[dhms])+\b`).ReplaceAllString(row, "TIME")
+	row = regexp.MustCompile(`[-.+? ]*([.?])$`).ReplaceAllString(row, " $1")
+	return strings.Join(strings.Fields(row), " ")
+}
