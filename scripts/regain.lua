@@ -5,14 +5,15 @@
 -- Returns JSON: verdict
 --   held      the lease is this attempt's, and the ledger knows it
 --   regained  so it is, and the attempt was written again
---   lost      somebody has begun since, holds the lease, or has it stopped: holder (the lock's value), entry, slot
+--   lost      somebody has begun since, holds the lease, or has it stopped: holder (the lock's value), entry
 --   ended     the attempt's end is known: this is a late copy of the question
 local held = redis.call('GET', LOCK) or ''
+redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local token = tonumber(q.token)
 local e = read(q.slot)
 
-local function reply(verdict) return cjson.encode({ verdict = verdict, holder = held, entry = e }) end
+local function reply(verdict) return cjson.encode({ verdict = verdict, holder = held, entry = e, ttl = redis.call('PTTL', LOCK) }) end
 
 -- refuse gives back what this very step may have taken.
 local function refuse(verdict)
@@ -22,8 +23,9 @@ end
 
 if string.sub(held, 1, 32) ~= q.run_id then return reply('lost') end
 if e and e.run_id == q.run_id and (e.try > q.try or (e.try == q.try and e.state ~= 'running')) then
-  if e.state == 'running' or e.kept then return reply('held') end -- a later try of the same hold lives on this lease
-  return refuse('ended')
+  local alive = e.state == 'running' or e.kept -- a later try of the same hold lives on this lease, or is to
+  if alive and fence == tonumber(e.token) then return reply('held') end
+  return refuse(alive and 'lost' or 'ended')
 end
 if fence > token then return refuse('lost') end
 if is(e, q.run_id, q.try) then return reply('held') end
