@@ -98,8 +98,6 @@ func (c *call) guarded() string {
 	return c.now.In(c.line.zone).Format("15:04")
 }
 
-const zoneHint = "names such as Asia/Seoul; on a small image install tzdata"
-
 // hostZone is the zone that decides dates: --tz, else what cron and the host say. A name that is unknown is an error,
 // never UTC: a business date that is off by one would be worse.
 func hostZone(tz, from string, environ func(string) (string, bool)) (*time.Location, string, error) {

@@ -47,6 +47,8 @@ type settings struct {
 	stateDir   string
 	json       bool
 	n          int
+	hosts      bool
+	problems   bool
 	from       map[string]string // option -> where its value stands, for messages
 }
 
@@ -110,6 +112,9 @@ var runOptions = append([]*option{
 
 var statusOptions = append([]*option{
 	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
+	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
+	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
 }, commonOptions...)
 

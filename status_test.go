@@ -576,6 +576,27 @@ resolved   2026-11-29        done     web-2   7h  1m00s              F.
 	if got := view(t, statusAsk{}, "2026-11-29T09:15:00+09:00", 0); !strings.Contains(got, "2 need attention: dead-tick pending\n") {
 		t.Errorf("15 minutes after 09:00 nobody is late:\n%s", got)
 	}
+	var old []jobJSON
+	if err := json.Unmarshal([]byte(view(t, statusAsk{job: "old", json: true}, seoulNow, 0)), &old); err != nil ||
+		len(old[0].Attention) != 0 || old[0].Counts.Failed != 1 {
+		t.Errorf("a slot that failed 39 days ago: %+v, %v", old, err)
+	}
+}
+
+// Who holds the lease is told also when that is a run for an older slot.
+func TestStatusHolder(t *testing.T) {
+	t.Parallel()
+	newSeed(t, "etl", "current", "2026-11-27").days("2026-11-29", 2, "02:00:00").ran("2026-11-27", "2026-11-27T00:00:00+09:00",
+		"2026-11-29T09:00:00+09:00", "web-1", 0, `"state":"running","attempt":2,"run_id":"`+backupRuns+`"`).
+		lock(backupRuns + "web-1:977")
+	var jobs []jobJSON
+	if err := json.Unmarshal([]byte(view(t, statusAsk{json: true}, seoulNow, time.Minute)), &jobs); err != nil {
+		t.Fatal(err)
+	}
+	h := jobs[0].Holder
+	if h == nil || h.Slot == nil || *h.Slot != "2026-11-27" || *h.Attempt != 2 || *h.Host != "web-1" || *h.PID != 977 {
+		t.Errorf("%+v", h)
+	}
 }
 
 // Running, dead, done, failed: each is told as it is. (SH-64)

@@ -19,12 +19,12 @@ func TestStatusNames(t *testing.T) {
 	at := func(name string) *jobState {
 		return &jobState{job: name, zone: time.UTC, now: 60_000, slots: []*slotState{{name: "1970-01-01", state: "done", began: 1000, ended: 3000}}}
 	}
-	same(t, screen{columns: 80}.allJobs([]*jobState{at("a b"), at(long), at("청구서")}, false), `
-JOB     SLOT        STATE  HOST  AGO  TOOK  HISTORY
-a b     1970-01-01  done   -     57s    2s        .
+	same(t, screen{columns: 80}.allJobs([]*jobState{at("a b"), at(long), at("청구서청구서청구서")}, false), `
+JOB                 SLOT        STATE  HOST  AGO  TOOK  HISTORY
+a b                 1970-01-01  done   -     57s    2s        .
 `+long+`
-        1970-01-01  done   -     57s    2s        .
-청구서  1970-01-01  done   -     57s    2s        .
+                    1970-01-01  done   -     57s    2s        .
+청구서청구서청구서  1970-01-01  done   -     57s    2s        .
 3 jobs, none needs attention
 `)
 }
@@ -80,6 +80,16 @@ func TestStatusDurations(t *testing.T) {
 		}
 		if got := ago(c.d.Milliseconds()); got != c.ago {
 			t.Errorf("%v ago: %q, want %q", c.d, got, c.ago)
+		}
+	}
+}
+
+func TestStatusAgo(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]int64{"done": 3, "failed": 3, "retrying": 3, "running": 2, "uncertain": 2, "skipped": 2,
+		"paused": 2, "missed": 1, "merged": 1, "late": 1, "pending": 1} {
+		if got := (&slotState{state: state, begins: 1, began: 2, ended: 3}).since(); got != want {
+			t.Errorf("%s: %d, want %d", state, got, want)
 		}
 	}
 }

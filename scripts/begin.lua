@@ -101,7 +101,7 @@ end
 local function history(state)
   if q.dry or (e and not note(e)) then return end
   rank(m.current)
-  write(q.slot, { state = state, attempt = 0, host = q.host, began = ms })
+  write(q.slot, { state = state, attempt = 0, host = q.host, began = ms, behind = state == 'skipped' and m.current or nil })
 end
 
 -- once marks an entry as told by this asker, so that one host of the fleet speaks and the others are silent.
@@ -220,7 +220,7 @@ if q.rerun ~= '' then new.rerun = q.rerun end
 if e and e.state == 'done' then new.was = 'done' end -- and so it stays, if this attempt is not started
 if e and e.run_id then new.earlier = list(e, e.run_id, e.try, e.began, e.state ~= 'running') end
 event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
-  'run_id', q.run_id, 'version', q.version)
+  'run_id', q.run_id, 'version', q.version, 'rerun', q.rerun)
 if e and e.state == 'running' then redis.call('HINCRBY', META, 'count_uncertain', 1) end
 rank(q.slot)
 new.first = merge() or new.first
