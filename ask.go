@@ -50,7 +50,7 @@ func (r *run) askUntil() *exit {
 		a, stopped := r.ask(patience)
 		if stopped == nil && a.err == nil && (a.reply.Verdict != "run" || r.inTime()) {
 			r.reply = a.reply
-			if a.reply.Verdict != "run" && mayHold != 0 && !r.waits() {
+			if a.reply.Verdict != "run" && mayHold != 0 && !r.waits(a.reply.Verdict) {
 				r.unstarted(0) // a question that is still under way begins nothing
 			}
 			return nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"time"
 )
 
 // explain says what run with the same words would do now, and why. It asks the script that run asks, which then decides
@@ -21,8 +23,13 @@ func (c *call) explain(w io.Writer) *exit {
 		c.slot.begins.In(c.line.zone).Format("2006-01-02 15:04:05 -07:00"))
 	fmt.Fprintf(w, "ledger     %s, Redis at %s, from %s\n\n", c.namespace, c.server.address, c.redisFrom())
 	if r.Verdict == "run" {
-		fmt.Fprintf(w, "%s: would run, attempt %d of %d%s\n", c.name(), r.Attempt, max(c.attempts, r.Attempt), c.because(r.Entry))
+		fmt.Fprintf(w, "%s: would run, attempt %d of %d%s\n", c.name(), r.Attempt, r.Attempt+r.Left, c.because(r.Entry))
+		c.explainGap(w, r)
 		return nil
+	}
+	if c.waits(r.Verdict) {
+		fmt.Fprintf(w, "%s: would wait: %s %s\n", c.name(), c.shown(cmp.Or(r.Current, c.slot.name)), c.running(r))
+		return &exit{status: 1}
 	}
 	refusal := c.refuse(r)
 	fmt.Fprintf(w, "%s\n", refusal.msg)
@@ -31,6 +38,16 @@ func (c *call) explain(w io.Writer) *exit {
 	}
 	fmt.Fprintf(w, "run would exit %d\n", refusal.status)
 	return &exit{status: 1}
+}
+
+// explainGap says what would be seen to before.
+func (c *call) explainGap(w io.Writer, r *reply) {
+	if newest, err := c.line.at(time.UnixMilli(r.Newest)); err == nil && r.Newest != 0 {
+		fmt.Fprintf(w, "slots after %s were missed: that would be told\n", c.shown(newest.name))
+	}
+	if len(r.Owed) > 0 || (r.Newest != 0 && c.catchUp != "none") {
+		fmt.Fprintf(w, "missed and skipped slots would be caught up with: --catch-up %s\n", c.catchUp)
+	}
 }
 
 // foresee asks as long as --redis-wait allows.

@@ -62,7 +62,7 @@ func (r *run) decide() *exit {
 			caughtUp, e = r.catchUpFirst(caughtUp)
 		case r.reply.Verdict == "lost" || r.reply.Verdict == "ended":
 			r.unstarted(0) // begun by a question whose answer came too late: under a new run ID it is asked afresh
-		case r.waits():
+		case r.waits(r.reply.Verdict):
 			e = r.await()
 		default:
 			e = r.refuse(r.reply)

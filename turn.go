@@ -28,12 +28,12 @@ type turn struct {
 }
 
 // waits says whether this verdict is one to wait on.
-func (r *run) waits() bool {
-	switch r.reply.Verdict {
+func (c *call) waits(verdict string) bool {
+	switch verdict {
 	case "behind":
-		return r.overlap == "wait"
+		return c.overlap == "wait"
 	case "busy":
-		return r.standby
+		return c.standby
 	}
 	return false
 }
@@ -131,18 +131,26 @@ func (t *turn) close() {
 }
 
 func (r *run) tellWait() {
-	word, other := "standing by: ", r.reply.Entry
+	word := "standing by: "
 	if r.reply.Verdict == "behind" {
-		word, other = "waiting for "+r.shown(r.reply.Current)+", ", nil
-		if r.reply.Other != nil {
-			other = &r.reply.Other.entry
+		word = "waiting for " + r.shown(r.reply.Current) + ", "
+	}
+	r.voice.normally("%s: %s%s", r.name(), word, r.running(r.reply))
+}
+
+// running says where what is waited for runs, and since when.
+func (c *call) running(r *reply) string {
+	began := r.Entry
+	if r.Verdict == "behind" {
+		began = nil
+		if r.Other != nil {
+			began = &r.Other.entry
 		}
 	}
-	since := ""
-	if other != nil {
-		since = " since " + r.clock(other.Began)
+	if began == nil {
+		return "running on " + r.holder()
 	}
-	r.voice.normally("%s: %srunning on %s%s", r.name(), word, r.reply.holder(), since)
+	return fmt.Sprintf("running on %s since %s", r.holder(), c.clock(began.Began))
 }
 
 // waitOver is the exit at the bound.
