@@ -21,7 +21,7 @@ var errURL = errors.New("not a URL, or its password is not percent-encoded (%40 
 
 var errParameter = errors.New("a URL of this form has no such parameter")
 
-var errScheme = errors.New("not a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL")
+var errScheme = errors.New("not a URL of the form redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 
 // schemes are those that name several hosts, and the plain one of the same transport.
 var schemes = map[string]string{"redis+sentinel": "redis", "rediss+sentinel": "rediss", "redis+cluster": "redis",

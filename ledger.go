@@ -25,6 +25,9 @@ var finishLua string
 //go:embed scripts/missed.lua
 var missedLua string
 
+//go:embed scripts/stop.lua
+var stopLua string
+
 //go:embed scripts/look.lua
 var lookLua string
 

@@ -112,6 +112,9 @@ func (s *lease) renew(ctx context.Context) error {
 // regain takes back a lease that lapsed or that Redis has lost, if provably nobody has begun since. An error that is
 // errLost says who has.
 func (s *lease) regain(ctx context.Context) error {
+	if s.claim == nil { // no attempt runs under it
+		return errLost
+	}
 	sent := bootNow()
 	claim := s.claim()
 	claim.RunID = s.runID
