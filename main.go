@@ -8,6 +8,7 @@
 //	watch.go    while the command runs               child.go    the command: start, signal, reap (guard.go)
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
+//	spool.go    ends kept on disk                    operate.go  what a person does by hand
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -38,6 +39,12 @@ var runText string
 
 //go:embed man/status.txt
 var statusText string
+
+//go:embed man/stop.txt
+var stopText string
+
+// interspersed are the commands whose options may follow the job.
+var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions}
 
 // The command is started from the main thread, which lives as long as the process: see startChild.
 func init() { runtime.LockOSThread() }
@@ -91,6 +98,9 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
 			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
+			}),
+			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
+				return stop(c.Args().Slice(), s, v)
 			}),
 		},
 	}
@@ -170,7 +180,7 @@ func (o *option) cli() cli.Flag {
 // reorder puts the options of a command before its job, where urfave/cli looks for them. What follows the command of run
 // and explain is that command's own, and stays where it is.
 func reorder(args []string) []string {
-	if len(args) < 2 || args[1] != "status" {
+	if len(args) < 2 || interspersed[args[1]] == nil {
 		return args
 	}
 	var options, rest []string
@@ -181,7 +191,7 @@ func reorder(args []string) []string {
 			rest, words = append(rest, words[1:]...), nil
 			continue
 		case len(word) > 1 && word[0] == '-':
-			n := min(1+takesValue(word), len(words))
+			n := min(1+takesValue(interspersed[args[1]], word), len(words))
 			options, words = append(options, words[:n]...), words[n:]
 		default:
 			rest, words = append(rest, word), words[1:]
@@ -191,9 +201,9 @@ func reorder(args []string) []string {
 }
 
 // takesValue is 1 if the next word is this option's value.
-func takesValue(word string) int {
+func takesValue(options []*option, word string) int {
 	name := strings.TrimLeft(word, "-")
-	for _, o := range statusOptions {
+	for _, o := range options {
 		if (o.name == name || o.alias == name) && !o.flag {
 			return 1
 		}

@@ -118,6 +118,12 @@ var statusOptions = append([]*option{
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
 }, commonOptions...)
 
+var stopOptions = append([]*option{
+	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
+	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
+}, commonOptions...)
+
 // inFile are the names that the file may hold: every option of every command but the lines' own.
 func inFile() []*option {
 	var all []*option
