@@ -11,7 +11,7 @@ import (
 
 // Writing down how an attempt ended, and with which status that leaves onceonly.
 
-var errUntried = errors.New("not tried")
+var errUntried = errors.New("untried")
 
 // record writes the end. The lease is kept if there may be another attempt.
 func (r *run) record(w *watch, status syscall.WaitStatus, took time.Duration) (e *exit, again bool) {
