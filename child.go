@@ -35,6 +35,7 @@ type child struct {
 	pid      int
 	terminal bool          // its group is the terminal's foreground
 	ended    chan struct{} // closed when the leader has ended; it is not yet reaped
+	paused   chan struct{} // the terminal has stopped it
 }
 
 // startChild starts the command. It must be called from the main thread, which lives as long as the process: the
@@ -44,7 +45,7 @@ func startChild(argv, environ []string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{terminal: ownsTerminal(), ended: make(chan struct{})}
+	c := &child{terminal: ownsTerminal(), ended: make(chan struct{}), paused: make(chan struct{}, 1)}
 	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	if c.terminal {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
@@ -53,11 +54,30 @@ func startChild(argv, environ []string) (*child, error) {
 	if c.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
 		return nil, &fs.PathError{Op: "exec", Path: argv[0], Err: err}
 	}
-	go func() {
-		awaitEnd(c.pid)
-		close(c.ended)
-	}()
+	go c.await()
 	return c, nil
+}
+
+// await tells of the leader's end, and of its stops where a terminal makes them.
+func (c *child) await() {
+	for awaitChange(c.pid, c.terminal) == stoppedNow {
+		select {
+		case c.paused <- struct{}{}:
+		default:
+		}
+	}
+	close(c.ended)
+}
+
+// suspend stops onceonly as the terminal has stopped its command, so that the shell has its prompt again, and returns when
+// both go on. The lease runs on: should it run out, the guard kills the command.
+func (c *child) suspend() {
+	takeTerminal(unix.Getpgrp())
+	unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	if ownsTerminal() { // in the background the terminal is somebody else's
+		takeTerminal(c.pid)
+	}
+	c.signal(unix.SIGCONT)
 }
 
 // lookUp finds the command in PATH, as a shell would; a relative hit is what the user's PATH asks for.

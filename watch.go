@@ -53,6 +53,8 @@ func (r *run) watch(c *child) *watch {
 			return w
 		case s := <-r.signals:
 			w.pass(s)
+		case <-c.paused:
+			c.suspend()
 		case err := <-lost:
 			lost = nil
 			w.lose(err)
