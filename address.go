@@ -117,7 +117,8 @@ func (v *server) tune() {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.PoolSize, o.PipelinePoolSize = 2, -1 // a second one is opened only when the first is stuck
 	o.ContextTimeoutEnabled = true
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, requestTimeout, requestTimeout
+	// What is sent fits into the socket's buffer, so only what is awaited has a deadline: each costs a wake-up.
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, requestTimeout, -2
 	o.ReadBufferSize, o.WriteBufferSize = 4096, 4096
 	o.OnConnect = func(context.Context, *redis.Conn) error {
 		v.open.Store(true)

@@ -126,19 +126,19 @@ const (
 // systemZone is the zone of /etc/localtime, by name where it is a link or /etc/timezone names it; without the file the
 // host is in UTC, as for every other program.
 func systemZone() (*time.Location, error) {
-	data, err := os.ReadFile(localtime)
-	if os.IsNotExist(err) {
-		return time.UTC, nil
-	}
-	if err != nil {
-		return nil, unreadable(localtime, err)
-	}
 	if target, err := os.Readlink(localtime); err == nil {
 		if _, name, ok := strings.Cut(target, "zoneinfo/"); ok {
 			if zone, err := parseZone(name); err == nil {
 				return zone, nil
 			}
 		}
+	}
+	data, err := os.ReadFile(localtime)
+	if os.IsNotExist(err) {
+		return time.UTC, nil
+	}
+	if err != nil {
+		return nil, unreadable(localtime, err)
 	}
 	name := "Local"
 	if text, err := os.ReadFile("/etc/timezone"); err == nil && len(text) < 100 {

@@ -453,8 +453,15 @@ func TestRunningFinishedOrDead(t *testing.T) {
 func childOf(t *testing.T, pid int) (child int) {
 	t.Helper()
 	eventually(t, "the command has started", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-		if n, _ := fmt.Sscan(string(text), &child); n != 1 {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+		child = 0
+		for _, thread := range threads { // the one that has started it
+			text, _ := os.ReadFile(thread)
+			if n, _ := fmt.Sscan(string(text), &child); n == 1 {
+				break
+			}
+		}
+		if child == 0 {
 			return false
 		}
 		mine, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
@@ -748,7 +755,7 @@ func boundedHistory(t *testing.T, r *redisServer, keep, slots int) {
 	refused := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).run("run", "--job", c.command.job, "--schedule", "* * * * *", "--keep", fmt.Sprint(keep),
 		"--date", at(0).Format(time.RFC3339), "--", "echo", "again")
 	refused.want(t, exitNotDone, fmt.Sprintf("onceonly: %s 2025-06-01T00:00: not run: the ledger reaches back to %s, nobody can say whether it ran\n",
-		c.command.job, at(slots-keep).Format(time.DateOnly)))
+		c.command.job, at(slots-keep).Format("2006-01-02T15:04")))
 	if refused.stdout != "" {
 		t.Error("a forgotten slot ran again")
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +23,7 @@ var passedOn = []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM,
 // command too.
 func listen() chan os.Signal {
 	signals := make(chan os.Signal, 16)
-	for _, s := range passedOn {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
-	}
+	signal.Notify(signals, slices.DeleteFunc(slices.Clone(passedOn), signal.Ignored)...)
 	return signals
 }
 
@@ -38,8 +35,8 @@ type child struct {
 	paused   chan struct{} // the terminal has stopped it
 }
 
-// startChild starts the command. It must be called from the main thread, which lives as long as the process: the
-// parent-death signal comes when the thread that started the child ends.
+// startChild starts the command. It must be called from a thread that lives until the command has ended: when it ends, the
+// parent-death signal comes.
 func startChild(argv, environ []string) (*child, error) {
 	path, err := lookUp(argv[0])
 	if err != nil {

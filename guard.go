@@ -19,7 +19,8 @@ import (
 // a farewell means that onceonly is gone.
 
 const (
-	guardAfter = time.Second       // a command that ends sooner is never guarded: starting a process costs more
+	guardAfter = time.Second // a command that ends sooner is never guarded: starting a process costs more
+	guardWaits = 5 * time.Millisecond
 	guardName  = "onceonly: guard" // argv[0] of the guard, as ps shows it
 )
 
@@ -86,6 +87,10 @@ func (g *guard) dismiss() {
 	g.pipe.Close()
 	g.pipe = nil
 	g.mu.Unlock()
+	select { // it ends at once; if not, whoever reaps for us does
+	case <-g.ended:
+	case <-time.After(100 * time.Millisecond):
+	}
 }
 
 // gone is closed when the guard has died; never, where there is none.
@@ -120,10 +125,33 @@ func guardMain(args []string) int {
 			deadline = d
 			timer.set(deadline)
 		case <-timer.c:
-			if deadline.past() {
-				unix.Kill(-group, unix.SIGKILL)
+			if !deadline.past() {
+				continue
+			}
+			if deadline = newest(told, deadline); deadline == 0 {
 				return 0
 			}
+			if !deadline.past() {
+				timer.set(deadline)
+				continue
+			}
+			unix.Kill(-group, unix.SIGKILL)
+			return 0
+		}
+	}
+}
+
+// newest is the last deadline that was told: one that is past may be so because the guard itself was held up.
+func newest(told <-chan boot, deadline boot) boot {
+	for {
+		select {
+		case d, open := <-told:
+			if !open {
+				return deadline
+			}
+			deadline = d
+		case <-time.After(guardWaits):
+			return deadline
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (j *jobState) parse(date string) (slot, error) {
 			&usageError{msg: "not in the ledger, which has no line of this job"})
 	}
 	s, err := j.line.parse(date, time.UnixMilli(j.now))
-	return s, wrong(&option{}, place{"--date", date}, err)
+	return s, wrong(&option{name: "date"}, place{"--date", date}, err)
 }
 
 // choose takes the slot of that name, if the ledger has it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -124,7 +125,7 @@ type reply struct {
 	Zone         string   `json:"zone"`
 	ZoneHost     string   `json:"zone_host"`
 	ZoneSince    string   `json:"zone_since"`
-	Low          int64    `json:"low"`
+	Oldest       string   `json:"oldest"` // of old: how far back the ledger reaches
 	Paused       string   `json:"paused"`
 	Current      string   `json:"current"`
 	Heard        int64    `json:"heard"`
@@ -209,7 +210,8 @@ func (l *ledger) alone(ctx context.Context, script, job string, question any) (s
 	}
 	cmd := eval(ctx, entryLua+script, l.keys(job), string(text))
 	l.Process(ctx, onceCmd{cmd})
-	return cmd.Text()
+	answer, err := cmd.Text()
+	return answer, noNil(err)
 }
 
 // foresee asks what begin would decide, and changes nothing.
@@ -270,8 +272,30 @@ type onceCmd struct{ redis.Cmder }
 
 func (onceCmd) NoRetry() bool { return true }
 
+var errNoMaster = errors.New("no master of that name is known")
+
+// noNil makes an error of its own of redis.Nil. No script of ours answers nil: it is the Sentinels that know nothing.
+func noNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return errNoMaster
+	}
+	return err
+}
+
+// bare is a script without comment lines and indentation. Redis hashes every script that it is sent, word for word.
+func bare(script string) string {
+	var b strings.Builder
+	b.Grow(len(script))
+	for line := range strings.Lines(script) {
+		if line = strings.TrimLeft(line, " \t"); !strings.HasPrefix(line, "--") && line != "\n" {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 func eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	all := []any{"eval", script, len(keys)}
+	all := []any{"eval", bare(script), len(keys)}
 	for _, k := range keys {
 		all = append(all, k)
 	}

@@ -231,7 +231,7 @@ func (s *step) split(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
 	both, err := cmd.Slice()
 	switch {
 	case err != nil:
-		theirs.SetErr(err)
+		theirs.SetErr(noNil(err))
 	case len(both) != 2:
 		theirs.SetErr(errors.New("not the answer of a script of ours"))
 	default:

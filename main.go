@@ -16,11 +16,10 @@ package main
 import (
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -46,18 +45,18 @@ var stopText string
 // interspersed are the commands whose options may follow the job.
 var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions}
 
-// The command is started from the main thread, which lives as long as the process: see startChild.
-func init() { runtime.LockOSThread() }
-
 func main() {
 	if os.Args[0] == guardName {
 		os.Exit(guardMain(os.Args))
 	}
-	// To be killed for a message that nobody reads would kill the command, too. Caught, and not ignored: what is ignored
-	// here would be ignored by the command.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	os.Exit(onceonly(os.Args, os.Stdout, os.Stderr))
+	os.Exit(onceonly(os.Args, os.Stdout, descriptor(2)))
 }
+
+// A descriptor is written to past os.Stderr, which would have onceonly killed by SIGPIPE where nobody reads its messages,
+// and its command with it.
+type descriptor int
+
+func (d descriptor) Write(p []byte) (int, error) { return unix.Write(int(d), p) }
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
 func onceonly(args []string, stdout, stderr io.Writer) int {
@@ -84,7 +83,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 	cli.HelpPrinter = func(w io.Writer, text string, _ any) { io.WriteString(w, text) }
 	cli.VersionFlag = &cli.BoolFlag{Name: "version"}
 	return &cli.App{
-		Name: "onceonly", Version: version, Writer: stdout, ErrWriter: io.Discard,
+		Name: "onceonly", Version: version, Compiled: time.Unix(0, 0), Writer: stdout, ErrWriter: io.Discard,
 		CustomAppHelpTemplate: helpText, HideHelpCommand: true,
 		ExitErrHandler: func(*cli.Context, error) {}, OnUsageError: onUsageError,
 		Action: func(c *cli.Context) error {
@@ -147,34 +146,62 @@ func dashes(name string) string {
 
 // newCommand makes a command of a table of options.
 func newCommand(name, help string, options []*option, action func(*cli.Context, *settings) error) *cli.Command {
-	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError,
-		Action: func(c *cli.Context) error {
-			given := func(name string) (string, bool) { return fmt.Sprint(c.Value(name)), c.IsSet(name) }
-			s, err := gather(options, given, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			return action(c, s)
-		}}
+	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError}
+	words := map[string]*word{}
 	for _, o := range options {
-		if o.bare {
-			continue
+		words[o.name] = &word{option: o}
+		if !o.bare {
+			c.Flags = append(c.Flags, words[o.name])
 		}
-		c.Flags = append(c.Flags, o.cli())
+	}
+	c.Action = func(c *cli.Context) error {
+		given := func(name string) (string, bool) { return words[name].value, words[name].set }
+		s, err := gather(options, given, os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		return action(c, s)
 	}
 	return c
 }
 
-// cli is the option as urfave/cli has it.
-func (o *option) cli() cli.Flag {
-	var aliases []string
-	if o.alias != "" {
-		aliases = []string{o.alias}
+// A word is an option on the command line, as urfave/cli has it. Its own kinds of flag look at every name with regular
+// expressions, several times: that would be a tenth of a run.
+type word struct {
+	*option
+	value string
+	set   bool
+}
+
+func (w *word) Names() []string {
+	if w.alias == "" {
+		return []string{w.name}
 	}
-	if o.flag {
-		return &cli.BoolFlag{Name: o.name, Aliases: aliases}
+	return []string{w.name, w.alias}
+}
+
+func (w *word) Apply(flags *flag.FlagSet) error {
+	for _, name := range w.Names() {
+		flags.Var(w, name, "")
 	}
-	return &cli.StringFlag{Name: o.name, Aliases: aliases}
+	return nil
+}
+
+func (w *word) Set(value string) error {
+	w.value, w.set = value, true
+	return nil
+}
+
+func (w *word) IsSet() bool { return w.set }
+
+func (w *word) IsBoolFlag() bool { return w.flag }
+
+// String is what urfave/cli hands from one form of an option to the other.
+func (w *word) String() string {
+	if w == nil || w.option == nil { // package flag asks a zero value for its default
+		return ""
+	}
+	return w.value
 }
 
 // reorder puts the options of a command before its job, where urfave/cli looks for them. What follows the command of run

@@ -27,7 +27,10 @@ func (v *server) persist(wait time.Duration, ask func(context.Context) error) *e
 	asked := bootNow()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		open := v.open.Load()
-		err := ask(context.Background())
+		left := wait - time.Duration(bootNow()-asked)
+		ctx, cancel := context.WithTimeout(context.Background(), min(max(left, shortest), requestTimeout))
+		err := ask(ctx)
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -147,6 +150,8 @@ func (v *server) refusal(err error, waited time.Duration, r remedy) *exit {
 			e.hint = rightsHint
 		}
 		return e
+	case errors.As(err, &said) && strings.HasPrefix(cause(err), "unknown command 'eval'"): // any other Redis knows it
+		return &exit{status: exitAway, msg: v.address + " is a Sentinel", hint: "redis+sentinel://" + v.address + "/MASTER"}
 	case errors.As(err, &said):
 		return &exit{status: exitAway, msg: "Redis at " + v.address + ": " + cause(err)}
 	}

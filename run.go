@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -48,7 +50,9 @@ func (c *call) execute(v *voice) *exit {
 // 0 of a slot that was caught up with goes before this slot's.
 func (r *run) decide() *exit {
 	defer func() { r.turn.close() }()
-	r.deliver()
+	if e := r.deliverFirst(); e != nil {
+		return e
+	}
 	caughtUp := 0
 	for {
 		if e := r.begin(); e != nil {
@@ -116,6 +120,9 @@ func (r *run) attempt() (e *exit, again bool) {
 		}
 	default:
 	}
+	// The parent-death signal comes when the thread that started the command ends; this one lives as long as it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	argv, environ := r.prepare(os.Environ())
 	started := bootNow()
 	child, err := startChild(argv, environ)
@@ -125,6 +132,9 @@ func (r *run) attempt() (e *exit, again bool) {
 	w := r.watch(child)
 	r.interrupted = w.interrupted
 	status := child.end(w.why != "" || w.interrupted || r.mayRetry(w))
+	if w.why == "" && status.Signaled() && status.Signal() == syscall.SIGKILL && r.lease.kill().past() {
+		w.why = whyAway // the guard was faster
+	}
 	return r.record(w, status, time.Duration(bootNow()-started))
 }
 

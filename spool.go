@@ -107,13 +107,32 @@ func syncDir(name string) error {
 	return d.Sync()
 }
 
-// deliver tells the ledger what earlier runs on this host could not. What it refuses is set aside and said once; what it
-// cannot be told now stays. Neither keeps the run that delivers from going on.
-func (r *run) deliver() {
+// deliverFirst delivers, unless a signal that asks to stop comes first.
+func (r *run) deliverFirst() *exit {
 	files, _ := filepath.Glob(filepath.Join(r.spool.dir, "*.json"))
 	if len(files) == 0 {
-		return
+		return nil
 	}
+	done := make(chan struct{})
+	go func() {
+		r.deliver(files)
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return nil
+		case s := <-r.signals:
+			if e := r.stoppedBy(s); e != nil {
+				return e
+			}
+		}
+	}
+}
+
+// deliver tells the ledger what earlier runs on this host could not. What it refuses is set aside and said once; what it
+// cannot be told now stays. Neither keeps the run that delivers from going on.
+func (r *run) deliver(files []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), delivery)
 	defer cancel()
 	for _, name := range files {

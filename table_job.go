@@ -232,8 +232,17 @@ func (j *jobState) settle(s *slotState) string {
 	return "onceonly resolve " + quoteWord(j.job) + " --date " + j.label(s.name) + " --done (or --reopen) --reason TEXT"
 }
 
+// runAgain is what runs a slot by hand. Where its name is no day's, the line must be said, too.
 func (j *jobState) runAgain(label string) string {
-	return "onceonly run --job " + quoteWord(j.job) + " --date " + label + " -- COMMAND"
+	line := ""
+	switch {
+	case len(label) == len(time.DateOnly):
+	case j.meta["schedule"] != "":
+		line = " --schedule " + quoteWord(j.meta["schedule"])
+	case j.meta["every"] != "":
+		line = " --every " + quoteWord(j.meta["every"])
+	}
+	return "onceonly run --job " + quoteWord(j.job) + line + " --date " + label + " -- COMMAND"
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

@@ -53,7 +53,7 @@ func sinceMillis(from, to int64) time.Duration { return time.Duration(to-from) *
 func endOf(e *entry) string {
 	switch {
 	case e.Signal != "":
-		return strings.TrimSuffix(e.Signal+", "+e.Reason, ", ")
+		return strings.TrimSuffix(e.Signal+", "+strings.ReplaceAll(e.Reason, "_", " "), ", ")
 	case e.Reason != "" && e.Exit != nil:
 		return fmt.Sprintf("%s, exit %d", strings.ReplaceAll(e.Reason, "_", " "), *e.Exit)
 	case e.Reason != "":
@@ -88,7 +88,7 @@ func (c *call) refuse(r *reply) *exit {
 			holderOf(r.Entry), c.clock(r.Entry.Began))
 	case "old":
 		return &exit{status: exitNotDone, msg: fmt.Sprintf(
-			"%s: not run: the ledger reaches back to %s, nobody can say whether it ran", c.name(), c.day(r.Low))}
+			"%s: not run: the ledger reaches back to %s, nobody can say whether it ran", c.name(), c.shown(r.Oldest))}
 	}
 	return c.disagree(r)
 }
@@ -146,6 +146,11 @@ func (c *call) disagree(r *reply) *exit {
 		e.msg = fmt.Sprintf("%s: not run: this line is '%s', that of %s is '%s', and their slots overlap (%s and %s)", job,
 			c.line, r.Other.Host, r.Other.line(), c.shown(c.slot.name), c.shown(r.Other.Slot))
 		e.hint = "give all hosts the same line: onceonly status " + quoteWord(job) + " --hosts"
+		if c.line.String() == r.Other.line() {
+			e.msg = fmt.Sprintf("%s: not run: this line's zone is %s, the job's is %s (%s, since %s), and their slots overlap (%s and %s)",
+				job, c.line.zone, r.Zone, r.ZoneHost, c.day(number(r.ZoneSince)), c.shown(c.slot.name), c.shown(r.Other.Slot))
+			e.hint = fmt.Sprintf("on every host ONCEONLY_TZ=%s in %s, or --tz %[1]s", r.Zone, configFile)
+		}
 	case "args":
 		e.msg = fmt.Sprintf("%s: not run: %s asked at %s with other arguments", c.name(), r.Entry.Host,
 			c.clock(r.Entry.Began))

@@ -21,6 +21,8 @@ const (
 	whyTimeout = "timeout"
 )
 
+const lookAgain = 50 * time.Millisecond // between two looks for what is left of a group
+
 // A watch is what happened while the command ran.
 type watch struct {
 	run         *run
@@ -42,10 +44,17 @@ func (r *run) watch(c *child) *watch {
 	deadline, guarded := newBootTimer(), time.NewTimer(guardAfter)
 	defer deadline.stop()
 	defer guarded.Stop()
+	ended, look := c.ended, (<-chan time.Time)(nil)
 	for {
 		deadline.set(w.next())
 		select {
-		case <-c.ended:
+		case <-ended:
+			ended, look = nil, time.After(0)
+		case <-look:
+			if w.lingers() {
+				look = time.After(lookAgain)
+				continue
+			}
 			cancel()
 			for range kept { // until no renewal is under way
 			}
@@ -68,11 +77,15 @@ func (r *run) watch(c *child) *watch {
 	}
 }
 
+// lingers says whether something of the group is left that was told to stop and still has time for it: the leader may be a
+// shell that is gone at once, with the work below it.
+func (w *watch) lingers() bool {
+	told := w.why != "" || w.interrupted
+	return told && !w.killed && !min(w.stopAt.add(w.run.killAfter), w.run.lease.kill()).past() && groupLives(w.child.pid)
+}
+
 // over is the command's end. Its group's number is its own until it is reaped, so the guard is dismissed before.
 func (w *watch) over() {
-	if w.why == "" && w.run.lease.kill().past() {
-		w.why = whyAway // the guard was faster
-	}
 	w.run.lease.watched.Store(nil)
 	w.guard.dismiss()
 }
@@ -119,7 +132,9 @@ func (r *run) keep(ctx context.Context) <-chan error {
 // pass hands a signal to the command. Whoever asks a second time to stop means it.
 func (w *watch) pass(s os.Signal) {
 	again := w.interrupted && (s == unix.SIGINT || s == unix.SIGTERM)
-	w.interrupted = w.interrupted || asksToStop(s)
+	if asksToStop(s) && !w.interrupted {
+		w.interrupted, w.stopAt = true, bootNow()
+	}
 	if again {
 		s = unix.SIGKILL
 	}
@@ -152,7 +167,7 @@ func (w *watch) next() boot {
 // due does what the instant asks for, if it has really come.
 func (w *watch) due() {
 	switch {
-	case !w.next().past():
+	case !w.next().past() || hasEnded(w.child.pid): // what ended by itself while onceonly was frozen was not stopped
 	case w.why != "":
 		w.killed = true
 		w.child.signal(unix.SIGKILL)
@@ -176,17 +191,18 @@ func (w *watch) reason() string {
 
 // stopped says why the command was stopped; now is the entry as the ledger has it.
 func (w *watch) stopped(r *run, now *entry) string {
+	overtaken := now != nil && now.RunID != r.lease.runID && now.RunID != ""
 	switch {
 	case w.why == whyTimeout:
 		return "stopped: longer than --timeout " + brief(r.timeout)
 	case w.why == whyStopped:
 		return fmt.Sprintf("stopped by %s: %q", r.order.By, r.order.Reason)
+	case overtaken: // perhaps because this host was frozen, and not because Redis was away
+		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
 	case w.why == whyAway:
 		end := time.Now().Add(r.lease.ends().until())
 		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", r.clock(millis(end.Add(-r.lease.ttl))),
 			r.clock(millis(end)))
-	case now != nil && now.RunID != r.lease.runID && now.RunID != "":
-		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
 	}
 	return "stopped: lease lost"
 }

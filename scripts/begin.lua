@@ -28,7 +28,7 @@
 --   lost     this attempt was begun, and its lease is no longer its own
 --   ended    this attempt was begun, and its end is known
 --   clock zone shape args line notdaily    hosts or lines disagree; other, of shape: the slot met, its host and line
---   old      below the low-water mark
+--   old      below the low-water mark; oldest, the slot that the ledger reaches back to
 --   done busy paused failed uncertain behind    as DESIGN names them
 --   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
 local m = meta()
@@ -77,7 +77,7 @@ local function reply(verdict, more)
   end
   local r = more or {}
   r.verdict, r.time, r.entry, r.holder, r.ttl = verdict, ms, said, held, redis.call('PTTL', LOCK)
-  r.listed, r.zone, r.zone_host, r.zone_since, r.low = m.listed, m.zone, m.zone_host, m.zone_since, tonumber(m.low)
+  r.listed, r.zone, r.zone_host, r.zone_since = m.listed, m.zone, m.zone_host, m.zone_since
   r.paused, r.current, r.heard, r.asked = m.paused, m.current, tonumber(m.heard), asked.minute
   return cjson.encode(r)
 end
@@ -180,7 +180,9 @@ local before = asked.slot == q.slot and asked.line
 if before and before ~= q.line and not forced then return answer('line') end
 
 -- 3. What the ledger says.
-if not e and m.low and q.begins <= tonumber(m.low) then return answer('old') end
+if not e and m.low and q.begins <= tonumber(m.low) then
+  return answer('old', { oldest = redis.call('ZRANGE', SLOTS, 0, 0)[1] })
+end
 local again = q.minute ~= '' and asked.slot == q.slot and asked.minute ~= '' and asked.minute ~= q.minute
 if said and (said.state == 'done' or said.state == 'merged') and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
 local begun = said and (said.state == 'running' or said.kept)
