@@ -282,11 +282,11 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).command(caseRun("j", "--lease 6s", beating(t, log, "20ms", "8s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
 	time.Sleep(2 * time.Second)
-	if err := r.rdb.SlaveOf(ctx, "127.0.0.1", "1").Err(); err != nil {
+	if err := r.rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Second)
-	r.rdb.SlaveOf(ctx, "NO", "ONE")
+	r.rdb.ReplicaOf(ctx, "NO", "ONE")
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
 	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 {
 		t.Errorf("entry %+v", e)

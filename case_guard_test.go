@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,20 +308,15 @@ func TestGuardHoldsNoStream(t *testing.T) {
 
 // underLoad keeps the processors busy until what it returns is called.
 func underLoad() (end func()) {
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	var busy sync.WaitGroup
 	for range 3 {
 		busy.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for n := 0; !stop.Load(); n++ {
 			}
 		})
 	}
-	return func() { close(stop); busy.Wait() }
+	return func() { stop.Store(true); busy.Wait() }
 }
 
 // No false alarm: runs that a guard is just started for, under load, with a runtime as slow as it gets.
