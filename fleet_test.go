@@ -423,6 +423,7 @@ func (f *fleet) judge(kills int) {
 			t.Errorf("%s ran, and has no entry", slot)
 		}
 	}
+	f.statusAgrees(all)
 	f.disjoint(all)
 	covered, minutes := f.accounted(all)
 	t.Logf("%d asks, %d minutes: %v, %d in a slot of the other line; %d commands; %d machines killed while running one",
@@ -457,6 +458,35 @@ func (f *fleet) agrees(slot string, e fleetEntry, began, ended map[string]effect
 		}
 	default:
 		bad("no such thing can have happened")
+	}
+}
+
+// statusAgrees: what `onceonly status` says of each slot is what the ledger says, and so what the effects say.
+func (f *fleet) statusAgrees(all map[string]fleetEntry) {
+	r := newHost(f.t, "web-0").run("status", f.job, "--json", "-n", "0")
+	var jobs []struct {
+		Slots []struct {
+			Slot, State string
+			Token       *int64
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &jobs); err != nil || len(jobs) != 1 {
+		f.t.Fatalf("%v: %v", err, r)
+	}
+	said := 0
+	for _, s := range jobs[0].Slots {
+		e, ok := all[s.Slot]
+		if !ok {
+			continue // computed: missed, late or pending
+		}
+		said++
+		alive := e.State == "running" && (s.State == "running" || s.State == "uncertain")
+		if (s.State != e.State && !alive) || (e.Token != 0 && (s.Token == nil || *s.Token != e.Token)) {
+			f.t.Errorf("status says %+v of an entry %+v", s, e.entry)
+		}
+	}
+	if said != len(all) {
+		f.t.Errorf("status tells of %d slots of %d", said, len(all))
 	}
 }
 
