@@ -1,3 +1,7 @@
+//go:build !race
+
+// They run the binary, which has no race detector in it.
+
 package main
 
 import (

@@ -146,6 +146,7 @@ func (r *run) mayRetry(w *watch) bool {
 // delay keeps the lease until the next attempt is due. It returns false if there is to be none: a signal came, or the
 // lease is gone; then it is given back.
 func (r *run) delay(d time.Duration) bool {
+	r.lease.claim = nil // nothing runs that a lapsed lease would be regained for
 	ctx, cancel := context.WithCancel(context.Background())
 	kept := r.keep(ctx)
 	lost := kept
@@ -186,6 +187,7 @@ func (r *run) giveBack() {
 // beginAgain asks for one attempt more under the same lease. Every verdict but run gives it back.
 func (r *run) beginAgain() bool {
 	before := r.reply
+	r.lease.claim = r.end
 	r.try++
 	if e := r.askUntil(); e != nil || r.reply.Verdict != "run" {
 		r.reply = before
