@@ -33,7 +33,7 @@ type answer struct {
 // begin asks for a first attempt, under a run ID of its own.
 func (r *run) begin() *exit {
 	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
-	r.lease.wall, r.try = r.wall, 1
+	r.lease.wall, r.lease.claim, r.try = r.wall, r.end, 1
 	return r.askUntil()
 }
 
@@ -175,7 +175,7 @@ func asksToStop(s os.Signal) bool {
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
 // unstarted tells the ledger that this attempt, begun or perhaps begun, is not started: it uses up no attempt, the lease
-// is given back, and a question that arrives later does nothing. It is said once; if it is lost, the slot is uncertain.
+// is given back, and a question that arrives later does nothing. It is said once, and kept in the spool if that fails.
 func (r *run) unstarted(status int) {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -184,5 +184,7 @@ func (r *run) unstarted(status int) {
 	if status != 0 {
 		e.Exit = fmt.Sprint(status)
 	}
-	r.ledger.finish(ctx, r.command.job, e)
+	if _, err := r.ledger.finish(ctx, r.command.job, e); err != nil {
+		r.spool.keep(r.command.job, e)
+	}
 }

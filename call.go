@@ -30,6 +30,7 @@ func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*
 		return nil, err
 	}
 	c.ledger = &ledger{c.server.connect(), s.namespace}
+	c.spool = &spool{stateDir(s.stateDir, os.LookupEnv), home{c.server.address, c.server.options.DB, s.namespace}}
 	c.minute = c.guarded()
 	return c, nil
 }

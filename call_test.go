@@ -37,7 +37,7 @@ func luaCall(t *testing.T, rdb redis.UniversalClient, lease time.Duration, argv 
 	s.namespace, s.lease, s.redisWait = namespaceOf(t), lease, 10*time.Second
 	c := &call{settings: s, command: &command{argv: argv, job: "invoice"}, line: line{every: daily, zone: time.UTC},
 		asker: asker{Host: "web-1", PID: 1, User: "root", Version: "1"}, server: &server{}, ledger: &ledger{rdb, s.namespace},
-		wall: time.Now, now: time.Now()}
+		wall: time.Now, now: time.Now(), spool: &spool{dir: t.TempDir()}}
 	c.defaults()
 	c.server.open.Store(true)
 	var err error

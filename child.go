@@ -27,11 +27,12 @@ func listen() chan os.Signal {
 	return signals
 }
 
-// A child is the running command. Its process group has the number pid, and keeps it until reap.
+// A child is the running command. Its process group has the number pid, and keeps it until end.
 type child struct {
 	pid      int
 	terminal bool          // its group is the terminal's foreground
 	ended    chan struct{} // closed when the leader has ended; it is not yet reaped
+	paused   chan struct{} // the terminal has stopped it
 }
 
 // startChild starts the command. It must be called from a thread that lives until the command has ended: when it ends, the
@@ -41,7 +42,7 @@ func startChild(argv, environ []string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{terminal: ownsTerminal(), ended: make(chan struct{})}
+	c := &child{terminal: ownsTerminal(), ended: make(chan struct{}), paused: make(chan struct{}, 1)}
 	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	if c.terminal {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
@@ -50,11 +51,30 @@ func startChild(argv, environ []string) (*child, error) {
 	if c.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
 		return nil, &fs.PathError{Op: "exec", Path: argv[0], Err: err}
 	}
-	go func() {
-		awaitEnd(c.pid)
-		close(c.ended)
-	}()
+	go c.await()
 	return c, nil
+}
+
+// await tells of the leader's end, and of its stops where a terminal makes them.
+func (c *child) await() {
+	for awaitChange(c.pid, c.terminal) == stoppedNow {
+		select {
+		case c.paused <- struct{}{}:
+		default:
+		}
+	}
+	close(c.ended)
+}
+
+// suspend stops onceonly as the terminal has stopped its command, so that the shell has its prompt again, and returns when
+// both go on. The lease runs on: should it run out, the guard kills the command.
+func (c *child) suspend() {
+	takeTerminal(unix.Getpgrp())
+	unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	if ownsTerminal() { // in the background the terminal is somebody else's
+		takeTerminal(c.pid)
+	}
+	c.signal(unix.SIGCONT)
 }
 
 // lookUp finds the command in PATH, as a shell would; a relative hit is what the user's PATH asks for.
@@ -75,24 +95,34 @@ func ownsTerminal() bool {
 // signal sends to the whole group. Once the group is gone there is nobody to hear it.
 func (c *child) signal(s os.Signal) { unix.Kill(-c.pid, s.(unix.Signal)) }
 
-// reap returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
+// end returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
 // while its number cannot have been given to anybody else.
-func (c *child) reap(sweep bool) syscall.WaitStatus {
+func (c *child) end(sweep bool) syscall.WaitStatus {
 	<-c.ended
 	if sweep {
 		c.signal(unix.SIGKILL)
 	}
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(c.pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
+	status := reap(c.pid)
 	if c.terminal {
-		signal.Ignore(unix.SIGTTOU)
-		unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+		takeTerminal(unix.Getpgrp())
 	}
 	return status
+}
+
+// reap waits for a process of ours, and returns how it ended.
+func reap(pid int) (status syscall.WaitStatus) {
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status
+		}
+	}
+}
+
+// takeTerminal makes a group the terminal's foreground. Who is in the background would be stopped for asking.
+func takeTerminal(group int) {
+	signal.Ignore(unix.SIGTTOU)
+	defer signal.Reset(unix.SIGTTOU)
+	unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
 }
 
 // statusOf is the exit status of a command: its own, or 128 and the number of the signal that killed it.

@@ -12,15 +12,25 @@ import (
 // dieWithParent has no counterpart outside Linux.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// awaitEnd returns when the process has ended, and leaves it to be reaped.
-func awaitEnd(pid int) {
+const (
+	endedNow   = 1
+	stoppedNow = 5
+)
+
+func hasEnded(int) bool { return false }
+
+// groupLives cannot tell here: what is left is killed at once.
+func groupLives(int) bool { return false }
+
+// awaitChange returns when the process has ended, and leaves it to be reaped. Of stops it does not tell here.
+func awaitChange(pid int, _ bool) int {
 	const exited, nowait = 0x04, 0x20 // WEXITED, WNOWAIT of <sys/wait.h>
 	const byPID = 1                   // P_PID
 	var info [128]byte
 	for {
 		_, _, err := unix.Syscall6(unix.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), exited|nowait, 0, 0)
 		if err != unix.EINTR {
-			return
+			return endedNow
 		}
 	}
 }

@@ -2,7 +2,11 @@
 
 package main
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // CLOCK_MONOTONIC_RAW goes on in suspend on macOS.
 func bootNow() boot {
@@ -11,4 +15,28 @@ func bootNow() boot {
 		panic(err)
 	}
 	return boot(t.Nano())
+}
+
+// A bootTimer fires at an instant, late by as long as the machine slept.
+type bootTimer struct {
+	c     chan struct{}
+	timer *time.Timer
+}
+
+func newBootTimer() *bootTimer { return &bootTimer{c: make(chan struct{}, 1)} }
+
+func (t *bootTimer) set(at boot) {
+	t.stop()
+	t.timer = time.AfterFunc(max(at.until(), 0), func() {
+		select {
+		case t.c <- struct{}{}:
+		default:
+		}
+	})
+}
+
+func (t *bootTimer) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
 }

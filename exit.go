@@ -15,6 +15,7 @@ const (
 	exitNotDone    = 75 // the slot is not done, and this call did not run it to its end
 	exitDenied     = 77 // Redis refuses the credentials, or a right is missing
 	exitDisagree   = 78 // hosts or lines disagree, or a configuration cannot be read
+	exitTimeout    = 124
 	exitCannotExec = 126
 	exitNotFound   = 127
 	exitSignal     = 128 // plus the signal's number

@@ -147,6 +147,7 @@ func (c *fuzzClient) attempt(r *reply) bool {
 	a := f.attempts[attempt{c.l.runID, c.q.Try}]
 	a.from = bootNow()
 	f.mu.Unlock()
+	c.l.claim = func() end { return c.end(r) }
 	lost, dead := c.work()
 	f.mu.Lock()
 	a.until = min(bootNow(), dead)

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,9 @@ var finishLua string
 
 //go:embed scripts/missed.lua
 var missedLua string
+
+//go:embed scripts/stop.lua
+var stopLua string
 
 //go:embed scripts/look.lua
 var lookLua string
@@ -206,7 +210,8 @@ func (l *ledger) alone(ctx context.Context, script, job string, question any) (s
 	}
 	cmd := eval(ctx, entryLua+script, l.keys(job), string(text))
 	l.Process(ctx, onceCmd{cmd})
-	return cmd.Text()
+	answer, err := cmd.Text()
+	return answer, noNil(err)
 }
 
 // foresee asks what begin would decide, and changes nothing.
@@ -266,6 +271,16 @@ func decode[T any](text string) (*T, error) {
 type onceCmd struct{ redis.Cmder }
 
 func (onceCmd) NoRetry() bool { return true }
+
+var errNoMaster = errors.New("no master of that name is known")
+
+// noNil makes an error of its own of redis.Nil. No script of ours answers nil: it is the Sentinels that know nothing.
+func noNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return errNoMaster
+	}
+	return err
+}
 
 // bare is a script without comment lines and indentation. Redis hashes every script that it is sent, word for word.
 func bare(script string) string {

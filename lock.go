@@ -35,6 +35,9 @@ var errLost = errors.New("lease lost")
 //go:embed scripts/obtain.lua
 var obtainLua string
 
+//go:embed scripts/regain.lua
+var regainLua string
+
 //go:embed scripts/renew.lua
 var renewLua string
 
@@ -53,6 +56,10 @@ type lease struct {
 	lock   *redislock.Lock
 	step   step
 	end    atomic.Int64 // boot: the lease lasts at least until then
+
+	claim     func() end            // the attempt that runs under it, for regain
+	forgotten bool                  // Redis has lost the attempt once; what else it lost, nobody knows
+	watched   atomic.Pointer[guard] // told of every renewal
 }
 
 func newLease(l *ledger, job, metadata string, ttl time.Duration) *lease {
@@ -94,12 +101,57 @@ func (s *lease) renew(ctx context.Context) error {
 	s.step.compose(renewLua, "", nil)
 	err := s.lock.Refresh(ctx, s.ttl, nil)
 	if errors.Is(err, redislock.ErrNotObtained) {
-		return errLost // its place is taken by regain, once a lapsed lease can be taken back
+		return s.regain(ctx)
 	}
 	if err == nil {
 		s.extend(sent)
 	}
 	return err
+}
+
+// regain takes back a lease that lapsed or that Redis has lost, if provably nobody has begun since. An error that is
+// errLost says who has.
+func (s *lease) regain(ctx context.Context) error {
+	if s.claim == nil { // no attempt runs under it
+		return errLost
+	}
+	sent := bootNow()
+	claim := s.claim()
+	claim.RunID = s.runID
+	s.step.compose(obtainLua, regainLua, claim)
+	lock, err := s.client.Obtain(ctx, s.ledger.keys(s.job)[0], s.ttl,
+		&redislock.Options{Token: s.runID, Metadata: s.step.metadata})
+	if err != nil && !errors.Is(err, redislock.ErrNotObtained) {
+		return err
+	}
+	r, err := decode[reply](s.step.answer)
+	switch {
+	case err != nil:
+		return err
+	case r.Verdict == "held" || r.Verdict == "regained":
+		s.lock, s.forgotten = lock, s.forgotten || r.Verdict == "regained"
+		s.extend(sent)
+		return nil
+	}
+	return lostTo(r)
+}
+
+// A stopOrder is a stop by hand, as the lock's tombstone has it.
+type stopOrder struct{ By, Reason string }
+
+func (s *stopOrder) Error() string { return "stopped by " + s.By }
+
+func (s *stopOrder) Is(err error) bool { return err == errLost }
+
+// lostTo is errLost, and the order where a stop is the cause.
+func lostTo(r *reply) error {
+	rest, stopped := strings.CutPrefix(r.Holder, "stop:")
+	if _, text, ok := strings.Cut(rest, ":"); stopped && ok {
+		if order, err := decode[stopOrder](text); err == nil {
+			return order
+		}
+	}
+	return errLost
 }
 
 // finish writes the end and gives the lease back, in one step. It does the first also where the second has become
@@ -116,7 +168,10 @@ func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
 	return decode[receipt](s.step.answer)
 }
 
-func (s *lease) extend(sent boot) { s.end.Store(int64(sent.add(s.ttl))) }
+func (s *lease) extend(sent boot) {
+	s.end.Store(int64(sent.add(s.ttl)))
+	s.watched.Load().tell(s.kill())
+}
 
 func (s *lease) ends() boot { return boot(s.end.Load()) }
 
@@ -176,7 +231,7 @@ func (s *step) split(ctx context.Context, cmd *redis.Cmd) *redis.Cmd {
 	both, err := cmd.Slice()
 	switch {
 	case err != nil:
-		theirs.SetErr(err)
+		theirs.SetErr(noNil(err))
 	case len(both) != 2:
 		theirs.SetErr(errors.New("not the answer of a script of ours"))
 	default:

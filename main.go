@@ -5,9 +5,10 @@
 //	slot.go     which slot, which business date (schedule.go, period.go, wall.go, date.go)
 //	lock.go     the lease: obtain, renew, lose       ledger.go   entries, and the scripts that move them
 //	ask.go      asking whether to run                verdict.go  what the answer means
-//	watch.go    while the command runs               child.go    the command: start, signal, reap
+//	watch.go    while the command runs               child.go    the command: start, signal, reap (guard.go)
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
+//	spool.go    ends kept on disk                    operate.go  what a person does by hand
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -38,7 +39,16 @@ var runText string
 //go:embed man/status.txt
 var statusText string
 
+//go:embed man/stop.txt
+var stopText string
+
+// interspersed are the commands whose options may follow the job.
+var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions}
+
 func main() {
+	if os.Args[0] == guardName {
+		os.Exit(guardMain(os.Args))
+	}
 	os.Exit(onceonly(os.Args, os.Stdout, descriptor(2)))
 }
 
@@ -93,6 +103,9 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
 			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
+			}),
+			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
+				return stop(c.Args().Slice(), s, v)
 			}),
 		},
 	}
@@ -162,7 +175,9 @@ func newCommand(name, help string, options []*option, action func(*cli.Context, 
 	words := map[string]*word{}
 	for _, o := range options {
 		words[o.name] = &word{option: o}
-		c.Flags = append(c.Flags, words[o.name])
+		if !o.bare {
+			c.Flags = append(c.Flags, words[o.name])
+		}
 	}
 	c.Action = func(c *cli.Context) error {
 		given := func(name string) (string, bool) { return words[name].value, words[name].set }
@@ -217,7 +232,7 @@ func (w *word) String() string {
 // reorder puts the options of a command before its job, where urfave/cli looks for them. What follows the command of run
 // and explain is that command's own, and stays where it is.
 func reorder(args []string) []string {
-	if len(args) < 2 || args[1] != "status" {
+	if len(args) < 2 || interspersed[args[1]] == nil {
 		return args
 	}
 	var options, rest []string
@@ -228,7 +243,7 @@ func reorder(args []string) []string {
 			rest, words = append(rest, words[1:]...), nil
 			continue
 		case len(word) > 1 && word[0] == '-':
-			n := min(1+takesValue(word), len(words))
+			n := min(1+takesValue(interspersed[args[1]], word), len(words))
 			options, words = append(options, words[:n]...), words[n:]
 		default:
 			rest, words = append(rest, word), words[1:]
@@ -238,9 +253,9 @@ func reorder(args []string) []string {
 }
 
 // takesValue is 1 if the next word is this option's value.
-func takesValue(word string) int {
+func takesValue(options []*option, word string) int {
 	name := strings.TrimLeft(word, "-")
-	for _, o := range statusOptions {
+	for _, o := range options {
 		if (o.name == name || o.alias == name) && !o.flag {
 			return 1
 		}

@@ -50,6 +50,7 @@ func testMain(m *testing.M) int {
 	if err := os.WriteFile(os.Getenv("ONCEONLY_CONFIG"), nil, 0o600); err != nil {
 		return fatal(err)
 	}
+	os.Setenv("ONCEONLY_STATE_DIR", filepath.Join(dir, "state"))
 	if shared, err = startRedis(dir); err != nil {
 		return fatal(err)
 	}
@@ -147,7 +148,8 @@ type host struct {
 func newHost(t *testing.T, name string, env ...string) *host {
 	base := []string{"PATH=" + filepath.Dir(binary) + ":" + os.Getenv("PATH"), "TZ=UTC",
 		"ONCEONLY_CONFIG=" + os.Getenv("ONCEONLY_CONFIG"), "ONCEONLY_REDIS=" + shared.url(),
-		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=" + name}
+		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=" + name,
+		"ONCEONLY_STATE_DIR=" + filepath.Join(t.TempDir(), "state")}
 	return &host{t: t, name: name, env: append(base, env...)}
 }
 
@@ -263,6 +265,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("ONCEONLY_REDIS", shared.url())
 			e.Setenv("ONCEONLY_NAMESPACE", "script."+filepath.Base(e.WorkDir))
 			e.Setenv("ONCEONLY_HOST", "web-1")
+			e.Setenv("ONCEONLY_STATE_DIR", filepath.Join(e.WorkDir, ".state"))
 			e.Setenv("REDIS_PORT", strconv.Itoa(shared.port))
 			e.Setenv("REDIS_SOCKET", shared.socket)
 			now := time.Now().UTC()

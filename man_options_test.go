@@ -20,7 +20,10 @@ func TestManualOptions(t *testing.T) {
 		inManual[strings.TrimPrefix(m[2], "-")] = m[1]
 	}
 	known := map[string]bool{"help": true, "version": true} // urfave/cli's
-	for _, o := range slices.Concat(runOptions, statusOptions) {
+	for _, o := range slices.Concat(runOptions, statusOptions, stopOptions) {
+		if o.bare {
+			continue
+		}
 		known[o.name] = true
 		if alias, ok := inManual[o.name]; !ok || alias != o.alias {
 			t.Errorf("%s of the manual lacks --%s (alias %q): it has %v, alias %q", "OPTIONS", o.name, o.alias, ok, alias)
@@ -33,7 +36,8 @@ func TestManualOptions(t *testing.T) {
 	}
 	helpHas(t, "man/run.txt", runOptions)
 	helpHas(t, "man/status.txt", statusOptions)
-	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt")
+	helpHas(t, "man/stop.txt", stopOptions)
+	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt")
 }
 
 // helpHas wants each option in a help text, or in the general one.
@@ -41,6 +45,9 @@ func helpHas(t *testing.T, name string, options []*option) {
 	t.Helper()
 	text := manualRead(t, name) + manualRead(t, "man/help.txt")
 	for _, o := range options {
+		if o.bare {
+			continue
+		}
 		want := "(?m)(^|[ ,])--" + o.name + "\\b"
 		switch {
 		case len(o.name) == 1:

@@ -21,7 +21,7 @@ type mutant struct {
 // mutants are the guards of the protocol, one taken away at a time. A guard whose mutant survives is not needed, or the
 // fuzz is blind.
 var mutants = []mutant{
-	{"begin takes any lock for its own", &beginLua, "local mine = owner == q.run_id or", "local mine = true or"},
+	{"begin takes any lock for its own", &beginLua, "local mine = string.sub(held, 1, 32) == q.run_id or", "local mine = true or"},
 	{"token from the clock alone", &beginLua, "\nlocal token = int(math.max(fence + 1, ms))", "\nlocal token = int(ms)"},
 	{"token not kept", &beginLua, "redis.call('SET', FENCE, token)", ""},
 	{"earlier attempts forgotten", &entryLua, "local t = tag(run, try)\n", "do return end local t\n"},
@@ -49,7 +49,7 @@ var mutants = []mutant{
 	{"unstarted leaves no mark on another's entry", &finishLua, "if unstarted then\n  ", "if unstarted then\n  if not k then return reply('ok') end\n  "},
 	{"unstarted keeps the lease", &finishLua, "if unstarted and holder() == q.run_id then", "if false then"},
 	{"unstarted retry stays kept", &finishLua, "if e.run_id == q.run_id then e.kept = nil end", ""},
-	{"mark makes the holder's slot forgotten", &finishLua, "rank(redis.call('HGET', META, 'current'))", "rank(q.slot)"},
+	{"mark makes the holder's slot forgotten", &entryLua, "rank(redis.call('HGET', META, 'current'))", "rank(q.slot)"},
 	{"retry refused behind another stays kept", &beginLua, "    if own and e.kept then", "    if own and e.kept and mine then"},
 	{"unstarted uses up an attempt", &finishLua, "if unstarted then e.attempt = e.attempt - 1 end", ""},
 }

@@ -44,7 +44,9 @@ type settings struct {
 	exitFailed int
 	expand     bool
 	verbose    bool
+	timeout    time.Duration
 	killAfter  time.Duration
+	stateDir   string
 	json       bool
 	n          int
 	hosts      bool
@@ -63,6 +65,7 @@ type option struct {
 	alias string
 	line  bool // the line's own: never from the environment or the file
 	flag  bool // takes no value
+	bare  bool // no option at all: a variable only
 	set   func(*settings, string) error
 }
 
@@ -78,6 +81,7 @@ var commonOptions = []*option{
 	{name: "redis-file", set: func(s *settings, v string) error { s.redisFile = v; return nil }},
 	{name: "redis-wait", set: func(s *settings, v string) error { return setDuration(&s.redisWait, v, 0) }},
 	{name: "namespace", set: func(s *settings, v string) error { s.namespace = v; return checkName(v) }},
+	{name: "state-dir", bare: true, set: func(s *settings, v string) error { s.stateDir = v; return nil }},
 	{name: "verbose", alias: "v", flag: true, set: func(s *settings, v string) error { return setBool(&s.verbose, v) }},
 }
 
@@ -99,6 +103,8 @@ var runOptions = append([]*option{
 	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "attempts", set: func(s *settings, v string) error { return setNumber(&s.attempts, v, 1, 1000) }},
 	{name: "lease", set: func(s *settings, v string) error { return setDuration(&s.lease, v, minimumLease) }},
+	{name: "timeout", set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
+	{name: "kill-after", alias: "k", set: func(s *settings, v string) error { return setDuration(&s.killAfter, v, 0) }},
 	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 	{name: "exit-busy", set: func(s *settings, v string) error { return setNumber(&s.exitBusy, v, 0, 255) }},
 	{name: "exit-done", set: func(s *settings, v string) error { return setNumber(&s.exitDone, v, 0, 255) }},
@@ -112,6 +118,12 @@ var statusOptions = append([]*option{
 	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
 	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
+}, commonOptions...)
+
+var stopOptions = append([]*option{
+	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
+	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
 
 // inFile are the names that the file may hold: every option of every command but the lines' own.

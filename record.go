@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"syscall"
@@ -10,11 +11,16 @@ import (
 
 // Writing down how an attempt ended, and with which status that leaves onceonly.
 
+var errUntried = errors.New("untried")
+
 // record writes the end. The lease is kept if there may be another attempt.
 func (r *run) record(w *watch, status syscall.WaitStatus, took time.Duration) (e *exit, again bool) {
 	end := r.ending(w, status, took)
 	own := statusOf(status)
-	if w.why != "" || (own == 0 && end.State == "failed") {
+	switch {
+	case w.why == whyTimeout:
+		own = exitTimeout
+	case w.why != "" || (own == 0 && end.State == "failed"):
 		own = exitNotDone
 	}
 	receipt, err := r.write(end)
@@ -41,17 +47,23 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 	return e
 }
 
-// write sends the end until it is written, or until the lease is over. The signals that ask to stop end it.
+// write sends the end until it is written, or until the lease is over. From the first failure on it is on disk too, so
+// that it is not lost with this process. The signals that ask to stop end the wait.
 func (r *run) write(e end) (*receipt, error) {
-	for {
+	for r.unkept = errUntried; ; {
 		ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), shortest)))
 		receipt, err := r.lease.finish(ctx, e)
 		cancel()
-		if err == nil || r.lease.ends().past() {
-			return receipt, err
+		if err == nil {
+			if r.unkept == nil {
+				r.spool.drop(e)
+			}
+			return receipt, nil
 		}
-		// The place of the spool: from the first failure on, the end is on disk too.
-		if r.rest(jitter(endPause)) != nil {
+		if r.unkept != nil {
+			r.unkept = r.spool.keep(r.command.job, e)
+		}
+		if r.lease.ends().past() || r.rest(jitter(endPause)) != nil {
 			return nil, err
 		}
 	}
@@ -59,17 +71,18 @@ func (r *run) write(e end) (*receipt, error) {
 
 // unrecorded is the exit where the ledger does not know the end.
 func (r *run) unrecorded(w *watch, e end, own int, err error) *exit {
-	if e.State == "done" {
-		return &exit{status: exitUnrecorded, msg: fmt.Sprintf("%s: done, not recorded: %s", r.name(), cause(err))}
-	}
-	if w.why != "" {
+	if w.why != "" && e.State != "done" {
 		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, nil)}
 	}
-	how := "exit " + e.Exit
-	if e.Signal != "" {
-		how = e.Signal
+	how := e.how()
+	if e.State == "done" {
+		own, how = exitUnrecorded, "done"
 	}
-	return &exit{status: own, msg: fmt.Sprintf("%s: %s, not recorded: %s", r.name(), how, cause(err))}
+	kept := "kept in " + r.spool.dir + ", delivered by the next onceonly here"
+	if r.unkept != nil {
+		kept = "nor kept: " + r.spool.dir + ": " + cause(r.unkept)
+	}
+	return &exit{status: own, msg: fmt.Sprintf("%s: %s, not recorded: %s; %s", r.name(), how, cause(err), kept)}
 }
 
 // close says what the ledger answered to an end that is written.

@@ -1,95 +1,26 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
+
+// What an error of Redis means, and what to say about it.
 
 // Timings of one request. A renewal has less when the stop deadline is near.
 const (
 	dialTimeout    = 3 * time.Second
 	requestTimeout = 3 * time.Second
 )
-
-// errURL never carries the value: it may hold a password, and what a parser says of it may too.
-var errURL = errors.New("not a URL, or its password is not percent-encoded (%40 for @)")
-
-// A server is how one Redis is reached, as it may be told: without its password.
-type server struct {
-	address string // host:port, or the socket's path
-	user    string // "" is Redis's default user
-	options *redis.Options
-	open    atomic.Bool // a connection stands, so a request that fails may have been executed
-}
-
-// parseServer reads a URL. Only what redis.ParseURL cannot misread is let through: a '#' or an absent host means that
-// a password was not encoded, and the rest of it would be taken for an address.
-func parseServer(s string) (*server, error) {
-	u, err := url.Parse(s)
-	if err != nil || strings.Contains(s, "#") || u.Opaque != "" {
-		return nil, errURL
-	}
-	if u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" {
-		return nil, errors.New("not a redis://, rediss:// or unix:// URL")
-	}
-	if (u.Scheme == "unix") != (u.Hostname() == "") {
-		return nil, errURL
-	}
-	if port, err := strconv.Atoi(cmp.Or(u.Port(), "6379")); err != nil || port < 1 || port > 65535 {
-		return nil, errURL
-	}
-	for name := range u.Query() { // what go-redis would take besides is ours to set
-		if name != "db" || u.Scheme != "unix" {
-			return nil, errors.New("a URL of this form has no such parameter")
-		}
-	}
-	o, err := redis.ParseURL(s)
-	if err != nil || o.DB < 0 {
-		return nil, errURL
-	}
-	v := &server{address: o.Addr, user: o.Username, options: o}
-	v.tune()
-	return v, nil
-}
-
-// tune sets what a run needs: one connection, one request for the handshake, nothing sent twice, nothing in the
-// background, and deadlines that hold.
-func (v *server) tune() {
-	o := v.options
-	o.Protocol, o.DisableIdentity = 2, true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.PoolSize, o.PipelinePoolSize = 2, -1 // a second one is opened only when the first is stuck
-	o.ContextTimeoutEnabled = true
-	// What is sent fits into the socket's buffer, so only what is awaited has a deadline: each costs a wake-up.
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, requestTimeout, -2
-	o.ReadBufferSize, o.WriteBufferSize = 4096, 4096
-	o.OnConnect = func(context.Context, *redis.Conn) error {
-		v.open.Store(true)
-		return nil
-	}
-}
-
-// connect returns a client. It sends nothing: what is wrong comes with the first request.
-func (v *server) connect() redis.UniversalClient {
-	logging.Disable()
-	return redis.NewClient(v.options)
-}
 
 // persist asks until there is an answer, for as long as wait allows. It is for what may be asked any number of times.
 func (v *server) persist(wait time.Duration, ask func(context.Context) error) *exit {
@@ -219,6 +150,8 @@ func (v *server) refusal(err error, waited time.Duration, r remedy) *exit {
 			e.hint = rightsHint
 		}
 		return e
+	case errors.As(err, &said) && strings.HasPrefix(cause(err), "unknown command 'eval'"): // any other Redis knows it
+		return &exit{status: exitAway, msg: v.address + " is a Sentinel", hint: "redis+sentinel://" + v.address + "/MASTER"}
 	case errors.As(err, &said):
 		return &exit{status: exitAway, msg: "Redis at " + v.address + ": " + cause(err)}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -35,7 +36,9 @@ type run struct {
 	tried   bool   // to put the job into the list of jobs
 	listed  bool   // and there it is
 
-	interrupted bool // a signal that asks to stop came
+	unkept      error      // why the end is not in the spool, once it should be
+	order       *stopOrder // a stop by hand, once it has come
+	interrupted bool       // a signal that asks to stop came
 }
 
 // execute runs the command if its slot is to be run here.
@@ -47,6 +50,9 @@ func (c *call) execute(v *voice) *exit {
 // 0 of a slot that was caught up with goes before this slot's.
 func (r *run) decide() *exit {
 	defer func() { r.turn.close() }()
+	if e := r.deliverFirst(); e != nil {
+		return e
+	}
 	caughtUp := 0
 	for {
 		if e := r.begin(); e != nil {
@@ -127,18 +133,22 @@ func (r *run) attempt() (e *exit, again bool) {
 	}
 	w := r.watch(child)
 	r.interrupted = w.interrupted
-	status := child.reap(w.why != "" || r.mayRetry(w))
+	status := child.end(w.why != "" || w.interrupted || r.mayRetry(w))
+	if w.why == "" && status.Signaled() && status.Signal() == syscall.SIGKILL && r.lease.kill().past() {
+		w.why = whyAway // the guard was faster
+	}
 	return r.record(w, status, time.Duration(bootNow()-started))
 }
 
 // mayRetry says whether a failure leaves this process another attempt: not after a signal or a lost lease.
 func (r *run) mayRetry(w *watch) bool {
-	return r.reply.Left > 0 && !w.interrupted && w.why == "" && !r.rerun
+	return r.reply.Left > 0 && !w.interrupted && (w.why == "" || w.why == whyTimeout) && !r.rerun
 }
 
 // delay keeps the lease until the next attempt is due. It returns false if there is to be none: a signal came, or the
 // lease is gone; then it is given back.
 func (r *run) delay(d time.Duration) bool {
+	r.lease.claim = nil // nothing runs that a lapsed lease would be regained for
 	ctx, cancel := context.WithCancel(context.Background())
 	kept := r.keep(ctx)
 	lost := kept
@@ -179,6 +189,7 @@ func (r *run) giveBack() {
 // beginAgain asks for one attempt more under the same lease. Every verdict but run gives it back.
 func (r *run) beginAgain() bool {
 	before := r.reply
+	r.lease.claim = r.end
 	r.try++
 	e := r.askUntil()
 	if e == nil && r.reply.Verdict == "run" {
@@ -239,7 +250,7 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 // end is an end of this attempt, but for how it ended.
 func (r *run) end() end {
 	e := end{attempt: attempt{r.lease.runID, r.try}, asker: r.asker, terms: r.terms(), Slot: r.slot.name,
-		Begins: millis(r.slot.begins), Listed: r.listed, Channel: r.ledger.channel(r.command.job)}
+		Begins: millis(r.slot.begins), Listed: r.listed && !r.lease.forgotten, Channel: r.ledger.channel(r.command.job)}
 	if r.reply != nil {
 		e.Number, e.Token, e.Began = r.reply.Attempt, r.reply.Token, r.reply.Time
 	}

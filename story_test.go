@@ -21,6 +21,8 @@ import (
 //	copy a.1 -> ended                    the same bytes again, late
 //	done|failed|unstarted a.1 [kept] -> ok     the end of it, with the lease given back
 //	renew a -> ok | lost
+//	regain a.1 -> held | regained | lost | ended    the same attempt asks for its lease back
+//	stop -> stopped | again | nobody
 //	lapse                                the lease runs out
 //	set meta paused {}                   another key of the job, by its last word; a hash by its field
 //	entry s1 -> done 1 a.1 earlier=b.1+
@@ -93,6 +95,18 @@ func (j *luaJob) do(words []string) string {
 			return strings.TrimPrefix(err.Error(), "lease ")
 		}
 		return "ok"
+	case "regain":
+		return j.regain(args[0])
+	case "stop":
+		text, err := j.alone(ctx, stopLua, j.job, map[string]any{"by": "kim@web-9", "reason": "x", "slot": "", "keep": 400})
+		if err != nil {
+			return err.Error()
+		}
+		r, err := decode[reply](text)
+		if err != nil {
+			return err.Error()
+		}
+		return r.Verdict
 	case "forget": // the answer was lost: the client knows of no lock
 		j.lease(args[0]).lock = nil
 		return ""
@@ -297,17 +311,37 @@ func (j *luaJob) finish(state string, words []string) string {
 	if q.Slot == "" { // never asked, as far as Redis knows
 		q = j.question(slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "kept" }))
 	}
-	e := end{attempt: luaWho(words[0]), asker: q.asker, terms: q.terms, Slot: q.Slot, Begins: q.Begins, State: state,
-		Exit: map[string]string{"done": "0", "failed": "1"}[state], Kept: slices.Contains(words, "kept"),
-		Channel: j.channel(j.job), Took: 1000}
-	if r != nil {
-		e.Number, e.Token, e.Began = r.Attempt, r.Token, r.Time
-	}
+	e := j.end(words[0], q, r)
+	e.State, e.Exit, e.Took = state, map[string]string{"done": "0", "failed": "1"}[state], 1000
+	e.Kept = slices.Contains(words, "kept")
 	receipt, err := j.lease(words[0]).finish(context.Background(), e)
 	if err != nil {
 		return "error " + cause(err)
 	}
 	return receipt.Verdict
+}
+
+// end is an end of the attempt, but for how it ended.
+func (j *luaJob) end(who string, q question, r *reply) end {
+	e := end{attempt: luaWho(who), asker: q.asker, terms: q.terms, Slot: q.Slot, Begins: q.Begins, Channel: j.channel(j.job)}
+	if r != nil {
+		e.Number, e.Token, e.Began = r.Attempt, r.Token, r.Time
+	}
+	return e
+}
+
+// regain asks for a lapsed lease; the answer is the script's.
+func (j *luaJob) regain(who string) string {
+	s := j.lease(who)
+	s.claim = func() end { return j.end(who, j.asked[who], j.given[who]) }
+	if err := s.regain(context.Background()); err != nil && !errors.Is(err, errLost) {
+		return "error " + cause(err)
+	}
+	r, err := decode[reply](s.step.answer)
+	if err != nil {
+		return err.Error()
+	}
+	return r.Verdict
 }
 
 // luaObtain sends what is composed, as lease.begin does.

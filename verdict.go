@@ -26,6 +26,7 @@ type call struct {
 	caught   bool             // missed and skipped slots have been seen to
 	server   *server
 	ledger   *ledger
+	spool    *spool
 }
 
 // name is how messages call the slot.

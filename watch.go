@@ -13,16 +13,22 @@ import (
 // Watching over the command: signals are passed on, the lease is kept, and where it cannot be kept the command is stopped
 // before it is over.
 
-// Why onceonly itself stopped the command; the ledger's words.
+// Why onceonly itself stopped the command; the ledger's words, but for Redis's absence, which is lease_lost there.
 const (
-	whyLost = "lease_lost"
-	whyAway = "redis_away"
+	whyLost    = "lease_lost"
+	whyAway    = "redis_away"
+	whyStopped = "stopped"
+	whyTimeout = "timeout"
 )
+
+const lookAgain = 50 * time.Millisecond // between two looks for what is left of a group
 
 // A watch is what happened while the command ran.
 type watch struct {
 	run         *run
 	child       *child
+	guard       *guard
+	started     boot
 	why         string // why onceonly stopped it, "" if it did not
 	stopAt      boot   // when it was told to stop
 	interrupted bool   // a signal that asks to stop was passed on
@@ -31,28 +37,81 @@ type watch struct {
 
 // watch returns when the command has ended.
 func (r *run) watch(c *child) *watch {
-	w := &watch{run: r, child: c}
+	w := &watch{run: r, child: c, started: bootNow()}
 	ctx, cancel := context.WithCancel(context.Background())
 	kept := r.keep(ctx)
 	lost := kept
-	deadline := time.NewTimer(w.next().until())
+	deadline, guarded := newBootTimer(), time.NewTimer(guardAfter)
+	defer deadline.stop()
+	defer guarded.Stop()
+	ended, look := c.ended, (<-chan time.Time)(nil)
 	for {
+		deadline.set(w.next())
 		select {
-		case <-c.ended:
+		case <-ended:
+			ended, look = nil, time.After(0)
+		case <-look:
+			if w.lingers() {
+				look = time.After(lookAgain)
+				continue
+			}
 			cancel()
 			for range kept { // until no renewal is under way
 			}
+			w.over()
 			return w
 		case s := <-r.signals:
 			w.pass(s)
-		case <-lost:
+		case <-c.paused:
+			c.suspend()
+		case err := <-lost:
 			lost = nil
-			w.stop(whyLost)
-		case <-deadline.C:
+			w.lose(err)
+		case <-deadline.c:
 			w.due()
+		case <-guarded.C:
+			w.startGuard()
+		case <-w.guard.gone():
+			w.startGuard()
 		}
-		deadline.Reset(w.next().until())
 	}
+}
+
+// lingers says whether something of the group is left that was told to stop and still has time for it: the leader may be a
+// shell that is gone at once, with the work below it.
+func (w *watch) lingers() bool {
+	told := w.why != "" || w.interrupted
+	return told && !w.killed && !min(w.stopAt.add(w.run.killAfter), w.run.lease.kill()).past() && groupLives(w.child.pid)
+}
+
+// over is the command's end. Its group's number is its own until it is reaped, so the guard is dismissed before.
+func (w *watch) over() {
+	w.run.lease.watched.Store(nil)
+	w.guard.dismiss()
+}
+
+// startGuard starts the guard, and another one should it die. Without one the parent-death signal is left, and the
+// command goes on.
+func (w *watch) startGuard() {
+	g, err := startGuard(w.child.pid, w.run.lease.kill())
+	if err != nil {
+		w.run.voice.normally("%s: no guard: %s", w.run.name(), cause(err))
+		g = nil
+	}
+	w.guard = g
+	w.run.lease.watched.Store(g)
+	g.tell(w.run.lease.kill()) // a renewal may have come between
+}
+
+// lose stops the command because the lease is somebody else's, or was stopped.
+func (w *watch) lose(err error) {
+	var s *stopOrder
+	if errors.As(err, &s) {
+		w.run.order = s
+		w.stop(whyStopped)
+		return
+	}
+	w.stop(whyLost)
 }
 
 // keep renews the lease until ctx is done. The channel tells that it is lost, and is closed when no renewal is under way.
@@ -73,7 +132,9 @@ func (r *run) keep(ctx context.Context) <-chan error {
 // pass hands a signal to the command. Whoever asks a second time to stop means it.
 func (w *watch) pass(s os.Signal) {
 	again := w.interrupted && (s == unix.SIGINT || s == unix.SIGTERM)
-	w.interrupted = w.interrupted || asksToStop(s)
+	if asksToStop(s) && !w.interrupted {
+		w.interrupted, w.stopAt = true, bootNow()
+	}
 	if again {
 		s = unix.SIGKILL
 	}
@@ -91,24 +152,29 @@ func (w *watch) stop(why string) {
 
 // next is the next instant at which something may have to be done. What a renewal has moved on is seen when it comes.
 func (w *watch) next() boot {
+	lease := w.run.lease
 	switch {
 	case w.killed:
 		return bootNow().add(time.Hour)
-	case w.why == "":
-		return w.run.lease.term(w.run.killAfter)
+	case w.why != "":
+		return min(w.stopAt.add(w.run.killAfter), lease.kill())
+	case w.run.timeout > 0:
+		return min(lease.term(w.run.killAfter), w.started.add(w.run.timeout))
 	}
-	return min(w.stopAt.add(w.run.killAfter), w.run.lease.kill())
+	return lease.term(w.run.killAfter)
 }
 
-// due does what the instant asks for, if it has really come: timers stand still in suspend, and leases do not.
+// due does what the instant asks for, if it has really come.
 func (w *watch) due() {
 	switch {
-	case !w.next().past():
-	case w.why == "":
-		w.stop(whyAway)
-	default:
+	case !w.next().past() || hasEnded(w.child.pid): // what ended by itself while onceonly was frozen was not stopped
+	case w.why != "":
 		w.killed = true
 		w.child.signal(unix.SIGKILL)
+	case w.run.lease.term(w.run.killAfter).past():
+		w.stop(whyAway)
+	default:
+		w.stop(whyTimeout)
 	}
 }
 
@@ -116,22 +182,27 @@ func (w *watch) due() {
 func (w *watch) reason() string {
 	switch {
 	case w.why == whyAway:
-		return whyLost // the ledger has one word for both: the lease could not be kept
+		return whyLost
 	case w.why == "" && w.interrupted:
 		return "interrupted"
 	}
 	return w.why
 }
 
-// stopped says why the command was stopped.
+// stopped says why the command was stopped; now is the entry as the ledger has it.
 func (w *watch) stopped(r *run, now *entry) string {
 	overtaken := now != nil && now.RunID != r.lease.runID && now.RunID != ""
-	if w.why == whyAway && !overtaken { // else this host was frozen, and not Redis away
-		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s",
-			r.clock(millis(time.Now().Add(r.lease.ends().until()-r.lease.ttl))), r.clock(millis(time.Now().Add(r.lease.ends().until()))))
-	}
-	if overtaken {
-		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.slot.name, now.Attempt)
+	switch {
+	case w.why == whyTimeout:
+		return "stopped: longer than --timeout " + brief(r.timeout)
+	case w.why == whyStopped:
+		return fmt.Sprintf("stopped by %s: %q", r.order.By, r.order.Reason)
+	case overtaken: // perhaps because this host was frozen, and not because Redis was away
+		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
+	case w.why == whyAway:
+		end := time.Now().Add(r.lease.ends().until())
+		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", r.clock(millis(end.Add(-r.lease.ttl))),
+			r.clock(millis(end)))
 	}
 	return "stopped: lease lost"
 }
@@ -148,6 +219,10 @@ func (r *run) outage(err error) {
 func (s *lease) keep(ctx context.Context, outage func(error)) error {
 	failures := 0
 	for pause := s.interval(); wait(ctx, pause); {
+		if s.kill().past() { // slept or frozen for too long: the command is to be killed, whatever Redis would say
+			pause = s.interval()
+			continue
+		}
 		err := s.renewBy(ctx, s.kill())
 		switch {
 		case errors.Is(err, errLost):

@@ -35,8 +35,8 @@ local m = meta()
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
 redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
-local owner = string.sub(held, 1, 32)
-local mine = owner == q.run_id or (q.dry and owner == '')
+local owner = owner_of(held)
+local mine = string.sub(held, 1, 32) == q.run_id or (q.dry and owner == '')
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
 local fine, asked = pcall(redis.call, 'HGET', HOSTS, id)

@@ -29,8 +29,13 @@ end
 
 local function write(slot, e) redis.call('HSET', LEDGER, slot, cjson.encode(e)) end
 
--- holds says whether the first 32 bytes of the lock, a run ID, are this one.
+-- A stop leaves a tombstone in the lock, "stop:<run ID>:...": no longer the holder's lock, and until it expires nobody
+-- else's. stopped returns the run ID that was told to stop; owner, the one that holds or may still be running.
+local function stopped(held) return string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or nil end
+
 local function holder() return string.sub(redis.call('GET', LOCK) or '', 1, 32) end
+
+local function owner_of(held) return stopped(held) or string.sub(held, 1, 32) end
 
 -- is says whether the entry's newest attempt is this one.
 local function is(e, run, try) return e and e.run_id == run and e.try == try end
@@ -145,4 +150,27 @@ end
 
 local function zone()
   redis.call('HSET', META, 'zone', q.zone, 'offsets', q.offsets, 'zone_host', q.host, 'zone_since', int(ms))
+end
+
+-- attempted is the entry of the attempt that the question tells of, where the ledger does not have it; old is the entry
+-- that is there instead, if any.
+local function attempted(old)
+  local new = { run_id = q.run_id, try = q.try, attempt = math.max(q.attempt, 1), token = q.token, host = q.host,
+    pid = q.pid, user = q.user, began = q.began > 0 and q.began or ms, line = q.line, span = span(),
+    stale = old and old.stale, extra = old and old.extra }
+  if q.machine ~= '' then new.machine = q.machine end
+  if q.args ~= '' then new.args = q.args end
+  if q.by_hand then new.by_hand = true end
+  if old and old.run_id then new.earlier = list(old, old.run_id, old.try, old.began, old.state ~= 'running') end
+  return new
+end
+
+-- restore writes what a job's first run writes, where Redis has lost it.
+local function restore()
+  if redis.call('HEXISTS', META, 'attempts') == 0 then
+    line()
+    if q.zone_from ~= 'date' then zone() end
+  end
+  rank(redis.call('HGET', META, 'current'))
+  cover(meta())
 end

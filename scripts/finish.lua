@@ -43,9 +43,14 @@ local function settle()
   if unstarted then e.attempt = e.attempt - 1 end
 end
 
+-- A stopped holder's lock tells the others to keep away until it must have stopped. It has.
+local function unstop()
+  if stopped(redis.call('GET', LOCK) or '') == q.run_id then redis.call('DEL', LOCK) end
+end
+
 local function publish() pcall(redis.call, 'PUBLISH', q.channel, q.slot) end
 
-if q.listed then redis.call('HSET', META, 'listed', '1') end
+if q.listed and redis.call('HEXISTS', META, 'attempts') == 1 then redis.call('HSET', META, 'listed', '1') end
 
 -- 1. Told before.
 if is(e, q.run_id, q.try) and e.state ~= 'running' then
@@ -65,13 +70,15 @@ if is(e, q.run_id, q.try) then
   told('end')
   redis.call('HINCRBY', META, 'count_' .. (unstarted and 'unstarted' or q.state), 1)
   settle()
+  unstop()
   write(q.slot, e)
   publish()
   return reply('ok')
 end
 
--- 3. Redis has lost the attempt, or never had it.
-if not e or not e.run_id then
+-- 3. Redis has lost the attempt, or never had it: there is no entry, or that of an attempt before.
+local newer = e and not k and not unstarted and q.attempt > e.attempt and tonumber(q.token) > tonumber(e.token or '0')
+if not e or not e.run_id or newer then
   if q.begins <= low and not e then -- forgotten, not lost
     if not unstarted then told('late') end
     return reply('late')
@@ -81,17 +88,8 @@ if not e or not e.run_id then
     redis.call('HINCRBY', META, 'count_' .. q.state, 1)
     if tonumber(redis.call('GET', FENCE) or '0') < tonumber(q.token) then redis.call('SET', FENCE, q.token) end
   end
-  if redis.call('HEXISTS', META, 'attempts') == 0 then
-    line()
-    if q.zone_from ~= 'date' then zone() end
-  end
-  rank(redis.call('HGET', META, 'current'))
-  cover(meta())
-  e = { run_id = q.run_id, try = q.try, attempt = math.max(q.attempt, 1), token = q.token, host = q.host, pid = q.pid,
-    user = q.user, began = q.began > 0 and q.began or ms, line = q.line, span = span() }
-  if q.machine ~= '' then e.machine = q.machine end
-  if q.args ~= '' then e.args = q.args end
-  if q.by_hand then e.by_hand = true end
+  restore()
+  e = attempted(e)
   settle()
   write(q.slot, e)
   publish()

@@ -1,0 +1,474 @@
+//go:build !race
+
+// They run the binary, which has no race detector in it.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The spool: how a run ended is not lost when Redis is away at its end. (DESIGN §1, §5)
+
+const durable = "--appendonly yes --appendfsync always"
+
+func newDurableRedis(t *testing.T) *redisServer {
+	t.Helper()
+	return newRedis(t, strings.Fields(durable)...)
+}
+
+func back(t *testing.T, r *redisServer) {
+	t.Helper()
+	if err := r.start(strings.Fields(durable)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *host) stateDir() string {
+	dir := ""
+	for _, v := range h.env { // the last one counts
+		if value, ok := strings.CutPrefix(v, "ONCEONLY_STATE_DIR="); ok {
+			dir = value
+		}
+	}
+	return dir
+}
+
+// kept are the files in the host's spool.
+func (h *host) kept() []string {
+	names, _ := filepath.Glob(filepath.Join(h.stateDir(), "*.json"))
+	return names
+}
+
+// setAside are the files that no ledger took.
+func (h *host) setAside() []string {
+	names, _ := filepath.Glob(filepath.Join(h.stateDir(), "*", "*"))
+	return names
+}
+
+func notRecorded(job, how, dir string) string {
+	return "(" + notRenewed(job) + ")?onceonly: " + job + " " + caseDay + ": " + how + ", not recorded: [^\n]+; kept in " +
+		regexp.QuoteMeta(dir) + ", delivered by the next onceonly here\n"
+}
+
+// spoolEnd runs a command whose end Redis never hears of: it is killed just before, and is back with all that it had
+// acknowledged when the file lies in the spool.
+func spoolEnd(t *testing.T, r *redisServer, h *host, job, status string, options string) result {
+	t.Helper()
+	e := newEnder(t)
+	p := caseStart(t, h.command(caseRun(job, "--lease 1s "+options, e.command(status)...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	got := p.wait()
+	back(t, r)
+	return got
+}
+
+// Redis dies just before the end: 74, one line, a file that only its owner reads. The next onceonly on that host, of any
+// job, delivers it: the entry is done, the file gone. To deliver it twice does no harm.
+func TestSpoolDelivered(t *testing.T) {
+	t.Parallel()
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	spoolEnd(t, r, h, "j", "0", "").wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
+	spoolEnd(t, r, h, "k", "3", "").wantMatch(t, 3, notRecorded("k", "exit 3", h.stateDir())+`(onceonly: j[^\n]*\n)?`)
+	files := h.kept()
+	if len(files) != 1 { // that of j was delivered by k
+		t.Fatalf("kept: %v", files)
+	}
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || *e.Exit != 0 || e.Host != "web-1" || e.Ended == 0 {
+		t.Errorf("entry of j: %+v", e)
+	}
+	for _, name := range files {
+		if f, err := os.Stat(name); err != nil || f.Mode() != 0o600 {
+			t.Errorf("%s: %v, %v", name, f.Mode(), err)
+		}
+	}
+	if d, err := os.Stat(h.stateDir()); err != nil || d.Mode().Perm()&0o077 != 0 {
+		t.Errorf("%v, %v", d.Mode(), err)
+	}
+	copied, _ := os.ReadFile(files[0])
+	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("other", "", "true")...).want(t, 0, "")
+	if len(h.kept()) != 1 {
+		t.Error("another host delivered it")
+	}
+	h.run(caseRun("other", "--exit-done 9", "true")...).want(t, 9, "") // one that runs nothing delivers, too
+	if e := entryIn(t, r.rdb, namespaceOf(t), "k", caseDay); e.State != "failed" || *e.Exit != 3 {
+		t.Errorf("entry of k: %+v", e)
+	}
+	if heldIn(t, r.rdb, "k") || len(h.kept())+len(h.setAside()) != 0 {
+		t.Errorf("held %v, kept %v %v", heldIn(t, r.rdb, "k"), h.kept(), h.setAside())
+	}
+	before := entryIn(t, r.rdb, namespaceOf(t), "k", caseDay)
+	caseTouch(t, files[0], string(copied))
+	h.run(caseRun("other", "", "true")...).want(t, 0, "")
+	if after := entryIn(t, r.rdb, namespaceOf(t), "k", caseDay); fmt.Sprintf("%+v", *after.Exit) != fmt.Sprintf("%+v", *before.Exit) || after.State != before.State ||
+		after.Ended != before.Ended || after.Stale != 0 || len(h.kept())+len(h.setAside()) != 0 {
+		t.Errorf("delivered twice: %+v, was %+v, kept %v %v", after, before, h.kept(), h.setAside())
+	}
+}
+
+// An onceonly of the very job and slot that the spool knows the end of: it is delivered first, and nothing runs again.
+func TestSpoolSameSlot(t *testing.T) {
+	t.Parallel()
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	e := newEnder(t)
+	args := caseRun("j", "--lease 1s --attempts 3 --exit-done 9", e.command("0")...)
+	p := caseStart(t, h.command(args...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
+	back(t, r)
+	h.run(args...).want(t, 9, "")
+	if n := len(lines(e.upFile)); n != 1 {
+		t.Errorf("%d starts", n)
+	}
+}
+
+// An end goes to the ledger that it belongs to, and to no other: not to another namespace, database or server.
+func TestSpoolOtherLedgers(t *testing.T) {
+	t.Parallel()
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	spoolEnd(t, r, h, "j", "0", "")
+	files := h.kept()
+	if len(files) != 1 {
+		t.Fatalf("kept: %v", files)
+	}
+	for what, env := range map[string]string{
+		"namespace": "ONCEONLY_NAMESPACE=" + namespaceOf(t) + ".other",
+		"database":  "ONCEONLY_REDIS=" + strings.TrimSuffix(r.url(), "/0") + "/1",
+		"server":    "ONCEONLY_REDIS=" + newRedis(t).url(),
+	} {
+		other := &host{t, h.name, append(slices.Clone(h.env), env)}
+		other.run(caseRun("other", "", "true")...).want(t, 0, "")
+		if now := h.kept(); !slices.Equal(now, files) || len(h.setAside()) > 0 {
+			t.Errorf("another %s: kept %v, set aside %v", what, now, h.setAside())
+		}
+	}
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "running" {
+		t.Errorf("entry %+v", e)
+	}
+	h.run(caseRun("other", "", "true")...).want(t, 0, "")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
+}
+
+// What cannot be delivered is set aside and told once, and blocks neither the run nor the other ends: a file that is no end,
+// and one whose job's ledger is no ledger.
+func TestSpoolSetAside(t *testing.T) {
+	t.Parallel()
+	ctx, r := context.Background(), newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	e1, e2 := newEnder(t), newEnder(t)
+	a := caseStart(t, h.command(caseRun("broken", "--lease 1s", e1.command("0")...)...))
+	b := caseStart(t, h.command(caseRun("whole", "--lease 1s", e2.command("0")...)...))
+	eventually(t, "the commands run", func() bool { return e1.up() && e2.up() })
+	r.stop()
+	e1.end(t)
+	e2.end(t)
+	a.wait().wantMatch(t, 74, notRecorded("broken", "done", h.stateDir()))
+	b.wait().wantMatch(t, 74, notRecorded("whole", "done", h.stateDir()))
+	back(t, r)
+	corrupt := map[string]string{"0000.1.json": `{"server":"127.0.`, "1111.1.json": "", "ffff.1.json": `{"job":"x"}`, "gggg.1.json": "\x00\xff\n\x1b[2J"}
+	for name, text := range corrupt {
+		caseTouch(t, filepath.Join(h.stateDir(), name), text)
+	}
+	l := &ledger{r.rdb, namespaceOf(t)}
+	r.rdb.Del(ctx, l.keys("broken")[2])
+	r.rdb.Set(ctx, l.keys("broken")[2], "no ledger", 0)
+	got := h.run(caseRun("next", "", "echo", "ran")...)
+	if got.status != 0 || got.stdout != "ran\n" {
+		t.Errorf("got %v", got)
+	}
+	said := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
+	if len(said) != 5 || strings.Count(got.stderr, "WRONGTYPE") != 1 || strings.Contains(got.stderr, "\x1b") {
+		t.Errorf("said %q", said)
+	}
+	for _, line := range said {
+		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) {
+			t.Errorf("said %q", line)
+		}
+	}
+	if len(h.kept()) != 0 || len(h.setAside()) != 5 {
+		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
+	}
+	if e := entryIn(t, r.rdb, namespaceOf(t), "whole", caseDay); e.State != "done" {
+		t.Errorf("entry %+v", e)
+	}
+	h.run(caseRun("after", "", "true")...).want(t, 0, "")
+	if len(h.setAside()) != 5 {
+		t.Errorf("set aside %v", h.setAside())
+	}
+}
+
+// A spool that cannot be written: one line says that the end is lost with it, and why.
+func TestSpoolNotWritable(t *testing.T) {
+	t.Parallel()
+	for what, status := range map[string]string{"done": "0", "exit 3": "3"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "file")
+			caseTouch(t, file, "")
+			r := newDurableRedis(t)
+			h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+file+"/state")
+			want := map[string]int{"0": 74, "3": 3}[status]
+			spoolEnd(t, r, h, "j", status, "").wantMatch(t, want, "("+notRenewed("j")+")?onceonly: j "+caseDay+": "+what+
+				", not recorded: [^\n]+; [^\n]*"+regexp.QuoteMeta(file+"/state")+": not a directory\n")
+			h.run(caseRun("next", "", "true")...).want(t, 0, "") // and is no trouble while all is well
+		})
+	}
+}
+
+// An end that comes after another attempt has begun is told by whoever delivers it, counted, and overwrites nothing.
+func TestSpoolStale(t *testing.T) {
+	t.Parallel()
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	spoolEnd(t, r, h, "j", "0", "--attempts 2")
+	b := newHost(t, "web-2", "ONCEONLY_REDIS="+r.url())
+	eventually(t, "the lease is over", func() bool { return !heldIn(t, r.rdb, "j") })
+	if got := b.run(caseRun("j", "--attempts 2", "true")...); got.status != 0 {
+		t.Errorf("the second attempt: %v", got)
+	}
+	before := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay)
+	h.run(caseRun("next", "", "true")...).want(t, 0, "onceonly: j "+caseDay+": attempt 1 (web-1, exit 0) reported late; attempt 2 stands\n")
+	e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay)
+	if e.State != "done" || e.Attempt != 2 || e.Host != "web-2" || e.Stale != 1 || e.Ended != before.Ended || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, was %+v; kept %v", e, before, h.kept())
+	}
+	h.run(caseRun("after", "", "true")...).want(t, 0, "")
+}
+
+// replay sends what was meant for Redis, late.
+func replay(t *testing.T, r *redisServer, raw []byte) string {
+	t.Helper()
+	c, err := net.Dial("unix", r.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Write(raw)
+	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	var answer bytes.Buffer
+	buf := make([]byte, 65536)
+	n, err := c.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Write(buf[:n])
+	return answer.String()
+}
+
+// A begin is sent, never answered, and given up. The next onceonly on the host says so to the ledger; whenever the begin
+// arrives, before that or after, nobody is kept from the slot, and it is nobody's attempt.
+//
+//	web-1  begin ....................................... arrives
+//	       69, spool
+//	web-1                  delivers        | or here: arrives, then delivered
+//	web-2                                                         runs, attempt 1
+func TestSpoolUnstarted(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"after the delivery", "before the delivery"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			r := newRedis(t)
+			px := newProxy(t, "127.0.0.1:1")
+			deaf, kept := recorder(t, r.address(), "EVAL")
+			px.switchTo(strings.TrimSuffix(strings.TrimPrefix(deaf, "redis://"), "/0"))
+			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
+			got := h.run(caseRun("j", "--lease 1s --redis-wait 1s", "true")...)
+			if got.status != 69 || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("got %v", got)
+			}
+			begins := kept()
+			if len(begins) == 0 || len(h.kept()) != 1 {
+				t.Fatalf("%d begins, kept %v", len(begins), h.kept())
+			}
+			px.switchTo(r.address())
+			if when == "before the delivery" {
+				answer := replay(t, r, begins[0])
+				if !strings.Contains(answer, `"verdict":"run"`) || !heldIn(t, r.rdb, "j") {
+					t.Errorf("answer %q", answer)
+				}
+			}
+			h.run(caseRun("other", "", "true")...).want(t, 0, "")
+			if len(h.kept()) != 0 || len(h.setAside()) != 0 {
+				t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
+			}
+			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "failed" || e.Reason != "not_started" || e.Attempt != 0 || e.Stale != 0 {
+				t.Errorf("entry %+v", e)
+			}
+			for _, begin := range begins {
+				if answer := replay(t, r, begin); strings.Contains(answer, `"verdict":"run"`) || heldIn(t, r.rdb, "j") {
+					t.Errorf("a late begin: %q, held %v", answer, heldIn(t, r.rdb, "j"))
+				}
+			}
+			h.run(caseRun("j", "", "true")...).want(t, 0, "")
+			for _, begin := range begins {
+				replay(t, r, begin)
+			}
+			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 || e.Stale != 0 || heldIn(t, r.rdb, "j") {
+				t.Errorf("entry %+v, held %v", e, heldIn(t, r.rdb, "j"))
+			}
+		})
+	}
+}
+
+// onceonly is killed while it tries in vain to write the end: it lies in the spool already.
+func TestSpoolSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	r, e := newDurableRedis(t), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	p.say(unix.SIGKILL)
+	p.wait()
+	back(t, r)
+	h.run(caseRun("next", "", "true")...).want(t, 0, "")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
+}
+
+// Redis is back before the lease is over: the end is written, the file removed, and all is silent but for the warning.
+func TestSpoolRemovedWhenWritten(t *testing.T) {
+	t.Parallel()
+	r, e := newDurableRedis(t), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	back(t, r)
+	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
+}
+
+// Several onceonlys deliver the same spool at once: nothing is told, nothing set aside.
+func TestSpoolDeliveredByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	var ends []*ender
+	var procs []*caseProc
+	for k := range 5 {
+		e := newEnder(t)
+		procs = append(procs, caseStart(t, h.command(caseRun(fmt.Sprint("j", k), "--lease 1s", e.command("0")...)...)))
+		ends = append(ends, e)
+	}
+	eventually(t, "the commands run", func() bool { return !slices.ContainsFunc(ends, func(e *ender) bool { return !e.up() }) })
+	r.stop()
+	for _, e := range ends {
+		e.end(t)
+	}
+	for _, p := range procs {
+		if got := p.wait(); got.status != 74 {
+			t.Errorf("got %v", got)
+		}
+	}
+	back(t, r)
+	atOnce([]string{"a", "b", "c", "d", "e", "f"}, func(job string) {
+		caseStart(t, h.command(caseRun(job, "", "true")...)).wait().want(t, 0, "")
+	})
+	for k := range 5 {
+		if e := entryIn(t, r.rdb, namespaceOf(t), fmt.Sprint("j", k), caseDay); e.State != "done" || e.Stale != 0 {
+			t.Errorf("entry %+v", e)
+		}
+	}
+	if len(h.kept())+len(h.setAside()) > 0 {
+		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
+	}
+}
+
+// TERM, and --redis-wait, count also while there is something to deliver and Redis is silent. (SH-47, DESIGN §2)
+func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"TERM", "--redis-wait"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r, e := newRedis(t), newEnder(t)
+			px := newProxy(t, r.address())
+			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
+			p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
+			eventually(t, "the command runs", e.up)
+			px.refuse()
+			e.end(t)
+			p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
+			px.swallow(true, true)
+			began, ran := time.Now(), filepath.Join(t.TempDir(), "ran")
+			q := caseStart(t, h.command(caseRun("next", "--lease 1s --redis-wait 1s", "touch", ran)...))
+			limit := 6 * time.Second // the wait, a request, the lease, a farewell: as without a spool
+			if what == "TERM" {
+				time.Sleep(300 * time.Millisecond)
+				began, limit = time.Now(), time.Second
+				q.say(unix.SIGTERM)
+				q.wait().want(t, 143, "")
+			} else if got := q.wait(); got.status != 69 || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("got %v", got)
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("took %v, want %v at most", took, limit)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("it ran")
+			}
+			px.pass()
+			px.resetOnce()
+			h.run(caseRun("last", "", "true")...).want(t, 0, "")
+			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+				t.Errorf("entry %+v, kept %v", e, h.kept())
+			}
+		})
+	}
+}
+
+// Redis has no memory left when the command ends: the end is kept, and delivered, whole and once, when it has some again.
+func TestSpoolOutOfMemory(t *testing.T) {
+	t.Parallel()
+	ctx, r, e := context.Background(), newRedis(t), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.rdb.ConfigSet(ctx, "maxmemory", "1")
+	time.Sleep(1500 * time.Millisecond) // it goes on: to renew takes no memory
+	if e.life.held() == false {
+		t.Error("the command was stopped")
+	}
+	e.end(t)
+	p.wait().wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+": done, not recorded: OOM [^\n]+; kept in "+h.stateDir()+", delivered by the next onceonly here\n")
+	r.rdb.ConfigSet(ctx, "maxmemory", "0")
+	h.run(caseRun("next", "", "true")...).want(t, 0, "")
+	l := &ledger{r.rdb, namespaceOf(t)}
+	ends := 0
+	for _, m := range r.rdb.XRange(ctx, l.keys("j")[4], "-", "+").Val() {
+		if m.Values["event"] == "end" {
+			ends++
+		}
+	}
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || ends != 1 || len(h.kept())+len(h.setAside()) > 0 {
+		t.Errorf("entry %+v, %d ends in the log, kept %v %v", e, ends, h.kept(), h.setAside())
+	}
+}

@@ -1,0 +1,338 @@
+//go:build !race
+
+// They run the binary, which has no race detector in it.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis Cluster and Sentinel. (DESIGN §2, §8)
+
+// SH-26: a cluster: every key of a job lies in one hash slot, whatever its name. A run, a second host, the status.
+func TestClusterOfOne(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	if err := r.rdb.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster is up", func() bool {
+		return strings.Contains(r.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	})
+	url := "ONCEONLY_REDIS=redis+cluster://" + r.address()
+	a, b := newHost(t, "web-1", url), newHost(t, "web-2", url)
+	log := filepath.Join(t.TempDir(), "log")
+	jobs := []string{"a", "bb", "a job", "a{b}c", "{x}", "}{", "100%", "größe", strings.Repeat("long", 50), "a.b:c/d"}
+	for _, job := range jobs {
+		a.run(caseRun(job, "--lease 5s", "sh", "-c", `echo "$ONCEONLY_JOB" >>"$0"`, log)...).want(t, 0, "")
+		b.run(caseRun(job, "--lease 5s --exit-done 9", "sh", "-c", `echo "$ONCEONLY_JOB" >>"$0"`, log)...).want(t, 9, "")
+		if r := b.run("status", job); r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, "done") {
+			t.Errorf("status of %q: %v", job, r)
+		}
+		b.run(slices.Concat([]string{"explain", "--job", job, "--date", caseDay}, []string{"--", "sh", "-c", `echo "$ONCEONLY_JOB" >>"$0"`, log})...)
+	}
+	if got := lines(log); !slices.Equal(got, jobs) {
+		t.Errorf("effects %q, want %q", got, jobs)
+	}
+	all := a.run("status")
+	if all.status != 0 || all.stderr != "" || strings.Count(all.stdout, "web-1") < len(jobs) {
+		t.Errorf("status: %v", all)
+	}
+	// A lease is renewed, and a standby is woken, in a cluster as anywhere.
+	beatLog := filepath.Join(t.TempDir(), "beats")
+	p := caseStart(t, a.command(caseRun("long", "--lease 1s", beating(t, beatLog, "20ms", "2500ms")...)...))
+	eventually(t, "it begins", beats(beatLog, "web-1"))
+	b.run(caseRun("long", "--lease 1s --exit-busy 5", "true")...).want(t, 5, "")
+	q := caseStart(t, b.command(caseRun("long", "--lease 1s --standby --attempts 2 --exit-done 6", "true")...))
+	p.wait().want(t, 0, "")
+	at := time.Now()
+	q.wait().want(t, 6, "")
+	if took := time.Since(at); took > time.Second {
+		t.Errorf("the waiter was woken %v after", took)
+	}
+}
+
+// An end that a cluster could not take is delivered to it later, as to any other server.
+func TestClusterSpool(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	args := append(strings.Fields(durable), "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	r := newRedis(t, args...)
+	r.rdb.ClusterAddSlotsRange(ctx, 0, 16383)
+	ok := func() bool { return strings.Contains(r.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok") }
+	eventually(t, "the cluster is up", ok)
+	h, e := newHost(t, "web-1", "ONCEONLY_REDIS=redis+cluster://"+r.address()), newEnder(t)
+	p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
+	if err := r.start(args...); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster is up", ok)
+	h.run(caseRun("next", "", "true")...).want(t, 0, "")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
+}
+
+// Sentinels are a master with a replica, and three that watch them.
+type sentinels struct {
+	master, replica *redisServer
+	addresses       []string
+	rdb             *redis.SentinelClient
+}
+
+func newSentinels(t *testing.T) *sentinels {
+	t.Helper()
+	w := &sentinels{master: newRedis(t)}
+	w.replica = newRedis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(w.master.port), "--repl-diskless-sync-delay", "0")
+	for range 3 {
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		conf := filepath.Join(dir, "sentinel.conf")
+		caseTouch(t, conf, fmt.Sprintf(`port %d
+bind 127.0.0.1
+dir %s
+logfile %s/log
+sentinel monitor main 127.0.0.1 %d 2
+sentinel down-after-milliseconds main 1000
+sentinel failover-timeout main 5000
+`, port, dir, dir, w.master.port))
+		cmd := exec.Command("redis-server", conf, "--sentinel")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		w.addresses = append(w.addresses, "127.0.0.1:"+strconv.Itoa(port))
+	}
+	ctx := context.Background()
+	for _, s := range w.addresses {
+		c := redis.NewSentinelClient(&redis.Options{Addr: s, Protocol: 2})
+		t.Cleanup(func() { c.Close() })
+		w.rdb = c
+		eventually(t, "the Sentinels know each other and the replica", func() bool {
+			others, _ := c.Sentinels(ctx, "main").Result()
+			replicas, _ := c.Replicas(ctx, "main").Result()
+			return len(others) == 2 && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
+		})
+	}
+	return w
+}
+
+func (w *sentinels) url() string {
+	return "redis+sentinel://" + strings.Join(w.addresses, ",") + "/main/0"
+}
+
+// current is the port of the master, as a Sentinel says.
+func (w *sentinels) current() string {
+	a, _ := w.rdb.GetMasterAddrByName(context.Background(), "main").Result()
+	return strings.Join(a, ":")
+}
+
+// A master, a replica, three Sentinels: a run, a second host, the status; not a word when all is well.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	w := newSentinels(t)
+	url := "ONCEONLY_REDIS=" + w.url()
+	a, b := newHost(t, "web-1", url), newHost(t, "web-2", url)
+	log := filepath.Join(t.TempDir(), "log")
+	args := caseRun("j", "--lease 3s --exit-busy 5 --exit-done 6", beating(t, log, "20ms", "2s")...)
+	p := caseStart(t, a.command(args...))
+	eventually(t, "it begins", beats(log, "web-1"))
+	b.run(args...).want(t, 5, "")
+	q := caseStart(t, b.command(caseRun("j", "--lease 3s --standby --attempts 2 --exit-done 6", beating(t, log, "20ms", "2s")...)...))
+	p.wait().want(t, 0, "")
+	q.wait().want(t, 6, "")
+	b.run(args...).want(t, 6, "")
+	if r := b.run("status", "j"); r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, "done") {
+		t.Errorf("status: %v", r)
+	}
+	if e := entryIn(t, w.master.rdb, namespaceOf(t), "j", caseDay); e.State != "done" {
+		t.Errorf("entry %+v", e)
+	}
+	for bad, why := range map[string]string{ // what it says must be what is wrong
+		"redis+sentinel://" + w.addresses[0] + "/other": `Redis at other by Sentinel [^\n]*(master|other)[^\n]*`,
+		"redis+sentinel://127.0.0.1:1,127.0.0.1:2/main": `Redis at main by Sentinel 127.0.0.1:1,127.0.0.1:2 not reached in 1s: connection refused`,
+		"redis://" + w.addresses[0] + "/0": w.addresses[0] + " is a Sentinel\nonceonly: hint: redis\\+sentinel://" +
+			w.addresses[0] + "/MASTER",
+	} {
+		ran := filepath.Join(t.TempDir(), "ran")
+		newHost(t, "web-1", "ONCEONLY_REDIS="+bad).run(caseRun("k", "--redis-wait 1s --lease 1s", "touch", ran)...).wantMatch(t, 69,
+			"onceonly: k "+caseDay+": not run: "+why+"\n")
+		if _, err := os.Stat(ran); err == nil {
+			t.Errorf("%s: it ran", bad)
+		}
+	}
+	one := newHost(t, "web-3", "ONCEONLY_REDIS=redis+sentinel://127.0.0.1:1,"+w.addresses[1]+"/main") // the first is away
+	one.run(args...).want(t, 6, "")
+}
+
+// A failover in the middle of a run: asked for, or because the master dies. The run goes on, or is stopped and says so;
+// in no case do two run at once, and what the ledger says is what happened.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"asked for", "the master dies"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newSentinels(t)
+			url := "ONCEONLY_REDIS=" + w.url()
+			log := filepath.Join(t.TempDir(), "log")
+			options := "--lease 10s --redis-wait 20s --attempts 2"
+			a := caseStart(t, newHost(t, "web-1", url).command(caseRun("j", options, beating(t, log, "5ms", "12s")...)...))
+			eventually(t, "it begins", beats(log, "web-1"))
+			eventually(t, "the replica has it", func() bool { return heldIn(t, w.replica.rdb, "j") })
+			b := caseStart(t, newHost(t, "web-2", url).command(caseRun("j", options+" --standby --exit-done 6", beating(t, log, "5ms", "100ms")...)...))
+			before := w.current()
+			if how == "asked for" {
+				if err := w.rdb.Failover(context.Background(), "main").Err(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				w.master.cmd.Process.Kill()
+			}
+			at := time.Now()
+			eventually(t, "another master", func() bool { return w.current() != before && w.current() != "" })
+			t.Logf("another master after %v", time.Since(at))
+			ra, rb := a.wait(), b.wait()
+			t.Logf("%q: first %v, second %v", beatWords(log), ra, rb)
+			e := entryIn(t, w.replica.rdb, namespaceOf(t), "j", caseDay)
+			switch {
+			case ra.status == 0:
+				ra.wantMatch(t, 0, "("+notRenewed("j")+")?")
+				if len(beatsBy(log, "web-2")) > 0 || rb.status != 6 || e.State != "done" || e.Attempt != 1 {
+					t.Errorf("entry %+v, the second: %v", e, rb)
+				}
+			case ra.status == 75:
+				if !strings.Contains(ra.stderr, ": stopped: ") || rb.status != 0 || e.State != "done" || e.Attempt != 2 {
+					t.Errorf("entry %+v, %v, the second: %v", e, ra, rb)
+				}
+				if margin := handover(t, log, "web-1", "web-2"); margin <= 0 {
+					t.Errorf("two ran together for %v", -margin)
+				}
+			default:
+				t.Errorf("%v", ra)
+			}
+		})
+	}
+}
+
+// newCluster is a cluster of two masters, each with half of the slots.
+func newCluster(t *testing.T) (all []*redisServer) {
+	t.Helper()
+	ctx := context.Background()
+	for range 2 {
+		all = append(all, newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "2000"))
+	}
+	all[0].rdb.ClusterAddSlotsRange(ctx, 0, 8191)
+	all[1].rdb.ClusterAddSlotsRange(ctx, 8192, 16383)
+	all[1].rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", "2")
+	all[0].rdb.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(all[1].port))
+	for _, r := range all {
+		eventually(t, "the cluster is up", func() bool {
+			info := r.rdb.ClusterInfo(ctx).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")
+		})
+	}
+	return all
+}
+
+// SH-26: jobs on two nodes of a cluster, asked through one of them, and the status of all.
+func TestClusterOfTwo(t *testing.T) {
+	t.Parallel()
+	all := newCluster(t)
+	a := newHost(t, "web-1", "ONCEONLY_REDIS=redis+cluster://"+all[0].address())
+	b := newHost(t, "web-2", "ONCEONLY_REDIS=redis+cluster://127.0.0.1:1,"+all[1].address()) // the first is away
+	for k := range 10 {
+		job := fmt.Sprint("job", k)
+		a.run(caseRun(job, "--lease 5s", "true")...).want(t, 0, "")
+		b.run(caseRun(job, "--lease 5s --exit-done 9", "true")...).want(t, 9, "")
+	}
+	r := b.run("status")
+	if r.status != 0 || r.stderr != "" || strings.Count(r.stdout, "job") < 10 {
+		t.Errorf("status: %v", r)
+	}
+	for _, node := range all {
+		if n := node.rdb.DBSize(context.Background()).Val(); n == 0 {
+			t.Error("a node that has no key: this test needs other names")
+		}
+	}
+}
+
+// A job's hash slot moves to another node in the middle of a run: the run goes on, and its end is written there.
+func TestClusterSlotMoves(t *testing.T) {
+	t.Parallel()
+	ctx, all := context.Background(), newCluster(t)
+	log := filepath.Join(t.TempDir(), "log")
+	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS=redis+cluster://"+all[0].address()).command(caseRun("j", "--lease 3s", beating(t, log, "20ms", "4s")...)...))
+	eventually(t, "it begins", beats(log, "web-1"))
+	key := lockKey(t, "j")
+	slot := all[0].rdb.ClusterKeySlot(ctx, key).Val()
+	from, to := all[0], all[1]
+	if slot > 8191 {
+		from, to = to, from
+	}
+	id := func(r *redisServer) string { return r.rdb.Do(ctx, "CLUSTER", "MYID").String() }
+	must := func(r *redisServer, words ...any) {
+		t.Helper()
+		if err := r.rdb.Do(ctx, words...).Err(); err != nil {
+			t.Errorf("%v: %v", words, err)
+		}
+	}
+	name := func(r *redisServer) string { return id(r)[strings.LastIndex(id(r), " ")+1:] }
+	must(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", name(from))
+	must(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", name(to))
+	for _, k := range from.rdb.ClusterGetKeysInSlot(ctx, int(slot), 100).Val() {
+		must(from, "MIGRATE", "127.0.0.1", to.port, k, 0, 2000)
+		time.Sleep(200 * time.Millisecond) // a renewal meets a slot that is in two places
+	}
+	must(to, "CLUSTER", "SETSLOT", slot, "NODE", name(to))
+	must(from, "CLUSTER", "SETSLOT", slot, "NODE", name(to))
+	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
+	if e := entryIn(t, to.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 {
+		t.Errorf("entry %+v", e)
+	}
+	if got := beatWords(log); !slices.Equal(got, []string{"web-1 begin", "web-1 end"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Redis asks for a password, the Sentinels do not: the usual way.
+func TestSentinelPassword(t *testing.T) {
+	t.Parallel()
+	ctx, w := context.Background(), newSentinels(t)
+	for _, s := range w.addresses {
+		c := redis.NewSentinelClient(&redis.Options{Addr: s, Protocol: 2})
+		c.Set(ctx, "main", "auth-pass", "geheim/@")
+		c.Close()
+	}
+	for _, r := range []*redisServer{w.replica, w.master} {
+		r.rdb.ConfigSet(ctx, "masterauth", "geheim/@")
+		r.rdb.ConfigSet(ctx, "requirepass", "geheim/@")
+	}
+	with := func(password string) *host {
+		return newHost(t, "web-1", "ONCEONLY_REDIS="+strings.Replace(w.url(), "://", "://:"+percent(password)+"@", 1))
+	}
+	with("geheim/@").run(caseRun("j", "", "true")...).want(t, 0, "")
+	r := with("falsch").run(caseRun("j", "", "true")...)
+	if r.status != 77 || strings.Contains(r.stderr, "falsch") || !strings.HasPrefix(r.stderr, "onceonly: j "+caseDay+": not run: Redis at main by Sentinel ") {
+		t.Errorf("a wrong password: %v", r)
+	}
+}

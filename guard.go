@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The guard is a second process that kills the command's group when onceonly itself cannot: it was killed, or it is
+// frozen past the stop deadline. It holds one end of a pipe. Over it it is told each new deadline; that it closes without
+// a farewell means that onceonly is gone.
+
+const (
+	guardAfter = time.Second // a command that ends sooner is never guarded: starting a process costs more
+	guardWaits = 5 * time.Millisecond
+	guardName  = "onceonly: guard" // argv[0] of the guard, as ps shows it
+)
+
+// A guard is onceonly's side of it.
+type guard struct {
+	mu    sync.Mutex
+	pipe  *os.File // nil once the guard is dismissed
+	ended chan struct{}
+}
+
+// startGuard starts the guard of a process group, and tells it the first deadline.
+func startGuard(group int, deadline boot) (*guard, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer read.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	defer null.Close()
+	program, err := os.Executable()
+	if err != nil {
+		program = os.Args[0]
+	}
+	// None of the command's streams: who reads them must see their end when the command has ended.
+	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), read.Fd()}
+	pid, err := syscall.ForkExec(program, []string{guardName, strconv.Itoa(group)},
+		&syscall.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		write.Close()
+		return nil, err
+	}
+	g := &guard{pipe: write, ended: make(chan struct{})}
+	go func() {
+		reap(pid)
+		close(g.ended)
+	}()
+	g.tell(deadline)
+	return g, nil
+}
+
+// tell moves the deadline on. That the guard is gone is seen by its end.
+func (g *guard) tell(deadline boot) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pipe != nil {
+		fmt.Fprintln(g.pipe, int64(deadline))
+	}
+}
+
+// dismiss ends the guard. It comes before the command is reaped: afterwards the group's number may be somebody else's.
+func (g *guard) dismiss() {
+	if g == nil {
+		return
+	}
+	g.tell(0)
+	g.mu.Lock()
+	g.pipe.Close()
+	g.pipe = nil
+	g.mu.Unlock()
+	select { // it ends at once; if not, whoever reaps for us does
+	case <-g.ended:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// gone is closed when the guard has died; never, where there is none.
+func (g *guard) gone() <-chan struct{} {
+	if g == nil {
+		return nil
+	}
+	return g.ended
+}
+
+// guardMain is the whole life of the guard process: argv[1] is the group.
+func guardMain(args []string) int {
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
+	group, err := strconv.Atoi(args[1])
+	if err != nil || group <= 1 {
+		return exitUsage
+	}
+	told := make(chan boot)
+	go readDeadlines(os.NewFile(3, "pipe"), told)
+	deadline := boot(0)
+	timer := newBootTimer()
+	for {
+		select {
+		case d, open := <-told:
+			switch {
+			case !open:
+				unix.Kill(-group, unix.SIGKILL)
+				return 0
+			case d == 0:
+				return 0
+			}
+			deadline = d
+			timer.set(deadline)
+		case <-timer.c:
+			if !deadline.past() {
+				continue
+			}
+			if deadline = newest(told, deadline); deadline == 0 {
+				return 0
+			}
+			if !deadline.past() {
+				timer.set(deadline)
+				continue
+			}
+			unix.Kill(-group, unix.SIGKILL)
+			return 0
+		}
+	}
+}
+
+// newest is the last deadline that was told: one that is past may be so because the guard itself was held up.
+func newest(told <-chan boot, deadline boot) boot {
+	for {
+		select {
+		case d, open := <-told:
+			if !open {
+				return deadline
+			}
+			deadline = d
+		case <-time.After(guardWaits):
+			return deadline
+		}
+	}
+}
+
+// readDeadlines passes on what comes through the pipe, and closes told at its end.
+func readDeadlines(pipe io.Reader, told chan<- boot) {
+	defer close(told)
+	for lines := bufio.NewScanner(pipe); lines.Scan(); {
+		if n, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil {
+			told <- boot(n)
+		}
+	}
+}

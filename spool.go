@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The spool keeps ends that the ledger could not be told, on this host's disk, until an onceonly here can tell them. To
+// tell one twice does no harm. A file is written whole or not at all.
+
+const (
+	delivery     = 5 * time.Second // for telling all that is kept, before a run
+	systemState  = "/var/lib/onceonly"
+	setAsideName = "undelivered" // below the spool: what no ledger takes
+)
+
+// A spool is a state directory, and the ledger that its ends are for.
+type spool struct {
+	dir  string
+	home home
+}
+
+// A home is the ledger that an end belongs to: told to another, it would be a lie.
+type home struct {
+	Server    string `json:"server"`
+	DB        int    `json:"db"`
+	Namespace string `json:"namespace"`
+}
+
+// A keptEnd is a spool file's content.
+type keptEnd struct {
+	home
+	Job string `json:"job"`
+	End end    `json:"end"`
+}
+
+// stateDir is where state is kept: as told, else the system's place where it can be written, else the user's own.
+func stateDir(told string, environ func(string) (string, bool)) string {
+	if told != "" {
+		return told
+	}
+	if os.Getuid() == 0 || writable(systemState) {
+		return systemState
+	}
+	if dir, _ := environ("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "onceonly")
+	}
+	if dir, _ := environ("HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".local/state/onceonly")
+	}
+	return systemState
+}
+
+func writable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+
+// keep writes an end to disk.
+func (s *spool) keep(job string, e end) error {
+	text, err := json.Marshal(keptEnd{s.home, job, e})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	return writeWhole(s.file(e), text)
+}
+
+func (s *spool) file(e end) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%s.%d.json", e.RunID, e.Try))
+}
+
+// drop removes an end that the ledger has.
+func (s *spool) drop(e end) { os.Remove(s.file(e)) }
+
+// writeWhole writes a file so that after a crash it is there in full or not at all.
+func writeWhole(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// deliverFirst delivers, unless a signal that asks to stop comes first.
+func (r *run) deliverFirst() *exit {
+	files, _ := filepath.Glob(filepath.Join(r.spool.dir, "*.json"))
+	if len(files) == 0 {
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		r.deliver(files)
+		close(done)
+	}()
+	return r.await(done)
+}
+
+// deliver tells the ledger what earlier runs on this host could not. What it refuses is set aside and said once; what it
+// cannot be told now stays. Neither keeps the run that delivers from going on.
+func (r *run) deliver(files []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), delivery)
+	defer cancel()
+	for _, name := range files {
+		k, err := readKept(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+		case err != nil:
+			r.setAside(name, err)
+		case k.home == r.spool.home:
+			if !r.deliverOne(ctx, name, k) {
+				return
+			}
+		}
+	}
+}
+
+// deliverOne returns false if Redis cannot be told anything now.
+func (r *run) deliverOne(ctx context.Context, name string, k *keptEnd) bool {
+	k.End.Kept, k.End.Channel = false, r.ledger.channel(k.Job)
+	open := r.server.open.Load()
+	receipt, err := r.ledger.finish(ctx, k.Job, k.End)
+	if err == nil {
+		os.Remove(name)
+		if receipt.Verdict == "stale" {
+			r.tellStale(k.Job, k.End, receipt)
+		}
+		return true
+	}
+	if r.server.judge(err, open) != broken {
+		return false
+	}
+	r.setAside(name, err)
+	return true
+}
+
+// setAside moves a file away from what is delivered, so that it is told once and never stands in the way.
+func (r *run) setAside(name string, why error) {
+	dir := filepath.Join(filepath.Dir(name), setAsideName)
+	os.MkdirAll(dir, 0o700)
+	to := filepath.Join(dir, filepath.Base(name))
+	if os.Rename(name, to) == nil {
+		r.voice.say("%s: cannot be delivered: %s; set aside", to, cause(why))
+	}
+}
+
+func readKept(name string) (*keptEnd, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := decode[keptEnd](string(text))
+	if err == nil && (k.Job == "" || k.End.Slot == "" || len(k.End.RunID) != 32) {
+		err = errors.New("not an end")
+	}
+	return k, err
+}
+
+// tellStale tells of an end that came after another attempt had begun.
+func (r *run) tellStale(job string, e end, receipt *receipt) {
+	r.voice.say("%s %s: attempt %d (%s, %s) reported late; attempt %d stands", job, r.shown(e.Slot), e.Number, e.Host,
+		e.how(), receipt.Entry.Attempt)
+}
+
+// how is how the attempt ended, for people.
+func (e *end) how() string {
+	if e.Signal != "" {
+		return e.Signal
+	}
+	return strings.TrimSpace("exit " + e.Exit)
+}
