@@ -502,8 +502,42 @@ func TestGuardHeldUp(t *testing.T) {
 		unix.Kill(guard, unix.SIGSTOP)
 		time.Sleep(3 * time.Second)
 		unix.Kill(guard, unix.SIGCONT)
-		p.wait().want(t, 0, "")
+		if r := p.wait(); r.status != 0 {
+			t.Errorf("%v", r)
+		}
 	})
+}
+
+// A guard that does not read what it is told must not hold up the renewals. It is killed, and replaced as one that died.
+func TestGuardDoesNotRead(t *testing.T) {
+	t.Parallel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g := &guard{process: cmd.Process, pipe: write, ended: make(chan struct{})}
+	go func() {
+		cmd.Wait()
+		close(g.ended)
+	}()
+	told := 0
+	for alive := true; alive; told++ {
+		g.tell(bootNow())
+		select {
+		case <-g.gone():
+			alive = false
+		default:
+		}
+	}
+	if told < 1000 {
+		t.Errorf("killed when it had been told %d deadlines", told)
+	}
+	g.dismiss()
 }
 
 // SH-43: a shell in between, grandchildren, one of them deaf: however it comes to the end, TERM to onceonly, a time-out, a

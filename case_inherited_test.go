@@ -29,7 +29,8 @@ func TestCaseProcessGroup(t *testing.T) {
 	}
 }
 
-// Working directory, umask, priority, limits, ignored and blocked signals, rights: as without onceonly. (DESIGN §1.6)
+// Working directory, umask, priority, limits, ignored and blocked signals, rights: as without onceonly.
+// (SH-45, DESIGN §1.6)
 func TestCaseInherited(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")

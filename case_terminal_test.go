@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,6 +126,36 @@ func TestCaseTerminalInterrupt(t *testing.T) {
 	tty.wait()
 	if e := entryOf(t, "tty", caseDay); e.State != "failed" || e.Signal != "INT" || !e.ByHand {
 		t.Errorf("entry %+v", e)
+	}
+}
+
+// SH-42: one ^C, and one TERM to the whole group of onceonly as systemd sends it, are one signal to the command.
+func TestCaseOneSignal(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]unix.Signal{"INT": unix.SIGINT, "TERM": unix.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			log, end := filepath.Join(dir, "log"), filepath.Join(dir, "end")
+			tty := newTerminal(t, "sh", "-c", `trap : INT TERM; $RUN "$0" -- "$@"; echo status-$?`, name,
+				caseSelf(t), "case:signals", log, end)
+			eventually(t, "the command runs", hasLine(log, "ready"))
+			if s == unix.SIGINT {
+				tty.typed("\x03")
+			} else { // the shell has no job control: onceonly is in its group
+				unix.Kill(-tty.Process.Pid, s)
+			}
+			eventually(t, "it is heard", hasLine(log, unix.SignalName(s)))
+			time.Sleep(2 * time.Second) // a second one would have come
+			caseTouch(t, end, "5")
+			tty.wait()
+			if got := lines(log)[1:]; !slices.Equal(got, []string{unix.SignalName(s)}) {
+				t.Errorf("heard %q", got)
+			}
+			if e := entryOf(t, name, caseDay); e.State != "failed" || e.Exit == nil || *e.Exit != 5 {
+				t.Errorf("entry %+v", e)
+			}
+		})
 	}
 }
 
