@@ -225,6 +225,8 @@ func TestCaseTakeoverByMany(t *testing.T) {
 
 // SH-04: with one attempt nobody guesses: while the lease lives the slot is busy, then it is uncertain: 75 for everybody,
 // and one line from the first in the fleet that asks.
+//
+// Manual: the host dies, or onceonly is killed
 func TestCaseUncertain(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")

@@ -302,6 +302,8 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 
 // SH-29: a failover to a server that never saw the lock. Nobody else came: the attempt is written again, with its own
 // token, and completes there.
+//
+// Manual: Redis restarts
 func TestCaseEmptyServerRegained(t *testing.T) {
 	t.Parallel()
 	empty, log := newRedis(t), filepath.Join(t.TempDir(), "log")
@@ -331,6 +333,8 @@ func TestCaseEmptyServerRegained(t *testing.T) {
 }
 
 // SH-29: the same, and another host began first on the empty server: the first sees it at its next renewal.
+//
+// Manual: Redis fails over
 func TestCaseEmptyServerTaken(t *testing.T) {
 	t.Parallel()
 	empty, log := newRedis(t), filepath.Join(t.TempDir(), "log")
@@ -601,7 +605,7 @@ func TestCaseReaderSleeps(t *testing.T) {
 func TestCaseUnknownUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("needs root to become somebody else")
+		skipUnlessCI(t, "needs root to become somebody else")
 	}
 	dir := t.TempDir()
 	os.Chmod(filepath.Dir(dir), 0o755)
@@ -630,7 +634,7 @@ func TestCaseUnknownUser(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	if _, err := exec.LookPath("strace"); err != nil {
-		t.Skip("needs strace to see which files are created")
+		skipUnlessCI(t, "needs strace to see which files are created")
 	}
 	trace := filepath.Join(dir, "trace")
 	if r := run(trace, "sleep 1.3"); r.status != 0 || r.stderr != "" {
@@ -650,7 +654,7 @@ func TestCaseUnknownUser(t *testing.T) {
 func TestCaseEmptyRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		t.Skip("needs root for chroot")
+		skipUnlessCI(t, "needs root for chroot")
 	}
 	root := t.TempDir()
 	copyFile(t, binary, filepath.Join(root, "onceonly"))
@@ -684,6 +688,8 @@ func copyFile(t *testing.T, from, to string) {
 
 // Redis is cut off at a random moment, in one of several ways, from a command that is deaf to TERM. Its last sign of life
 // comes before the first of its successor. (DESIGN §1, §5)
+//
+// Manual: the host is cut off from Redis
 func TestCaseCutOffAtRandom(t *testing.T) {
 	t.Parallel()
 	ways := []struct {

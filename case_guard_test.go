@@ -117,6 +117,8 @@ func under(command []string) []string {
 
 // onceonly alone is killed with -9. Its guard sees that the whole group is dead, also a grandchild that is deaf to TERM,
 // and the next host takes over after it. (SH-04, DESIGN §1, §5)
+//
+// Manual: the host dies, or onceonly is killed
 func TestGuardOnceonlyKilled(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -156,6 +158,8 @@ func TestGuardOnceonlyKilled(t *testing.T) {
 }
 
 // onceonly is frozen past its deadline: the group is dead before the lease ends. When it wakes, it knows that it has lost.
+//
+// Manual: onceonly is frozen, or the machine is suspended
 func TestGuardOnceonlyFrozen(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -40,6 +40,8 @@ func delaying(t *testing.T, job, log string, more ...string) *heldRun {
 
 // A failed run does not count. With an attempt left the next host has it; without, nobody tries again until somebody says
 // so, and the slot never looks done. (SH-12, but for resolve)
+//
+// Manual: the command fails
 func TestFailedRunDoesNotCount(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")

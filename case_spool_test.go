@@ -218,6 +218,33 @@ func TestSpoolSetAside(t *testing.T) {
 	}
 }
 
+// The disk is full, and Redis dies before the end: the end is lost, and the line says so. While Redis is there nobody
+// notices.
+//
+// Manual: the disk is full
+func TestSpoolDiskFull(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		skipUnlessCI(t, "only root can mount a small disk")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, 0) })
+	for n, err := 0, error(nil); err == nil; n++ {
+		err = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), make([]byte, 4096), 0o600)
+	}
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+dir)
+	spoolEnd(t, r, h, "j", "0", "").wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+
+		": done, not recorded: [^\n]+; nor kept: "+regexp.QuoteMeta(dir)+": no space left on device\n")
+	h.run(caseRun("next", "", "true")...).want(t, 0, "")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "running" {
+		t.Errorf("entry %+v", e)
+	}
+}
+
 // A spool that cannot be written: one line says that the end is lost with it, and why.
 func TestSpoolNotWritable(t *testing.T) {
 	t.Parallel()
@@ -446,6 +473,8 @@ func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 }
 
 // Redis has no memory left when the command ends: the end is kept, and delivered, whole and once, when it has some again.
+//
+// Manual: Redis has no memory left
 func TestSpoolOutOfMemory(t *testing.T) {
 	t.Parallel()
 	ctx, r, e := context.Background(), newRedis(t), newEnder(t)

@@ -187,6 +187,8 @@ func TestSentinel(t *testing.T) {
 
 // A failover in the middle of a run: asked for, or because the master dies. The run goes on, or is stopped and says so;
 // in no case do two run at once, and what the ledger says is what happened.
+//
+// Manual: Redis fails over
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"asked for", "the master dies"} {
