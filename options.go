@@ -216,7 +216,7 @@ func (s *settings) redisURL() (*server, error) {
 	if err != nil {
 		return nil, usage(from+": "+err.Error(), "")
 	}
-	return v, nil
+	return v, v.secure()
 }
 
 // together refuses options that do not go together, and settles which of two that exclude each other is meant.
