@@ -189,7 +189,7 @@ func (c *tokenCase) frozen() {
 	c.leaseOver()
 	c.other()
 	p.cmd.Process.Signal(syscall.SIGCONT)
-	c.end(p, exitNotDone, "stopped: lease lost to web-99:")
+	c.end(p, exitNotDone, ": stopped: ") // why, it may have no time to learn
 }
 
 func (c *tokenCase) deleted() {
@@ -198,7 +198,7 @@ func (c *tokenCase) deleted() {
 	c.redis.rdb.Del(context.Background(), c.lock())
 	c.other()
 	p.cmd.Process.Signal(syscall.SIGCONT)
-	c.end(p, exitNotDone, "stopped: lease lost to web-99:")
+	c.end(p, exitNotDone, ": stopped: ") // why, it may have no time to learn
 }
 
 // outage runs the command while Redis is shut down and started again, with this for its data.
