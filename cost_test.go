@@ -94,7 +94,8 @@ func (j *costJob) measure() cost {
 	rdb.ConfigResetStat(ctx)
 	j.run()
 	c := cost{ran: j.ran, calls: map[string]int{}}
-	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+),`).FindAllStringSubmatch(rdb.Info(ctx, "commandstats").Val(), -1) {
+	stats := rdb.Info(ctx, "commandstats").Val()
+	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+),`).FindAllStringSubmatch(stats, -1) {
 		c.calls[m[1]], _ = strconv.Atoi(m[2])
 	}
 	delete(c.calls, "config|resetstat")

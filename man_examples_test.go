@@ -106,10 +106,11 @@ func manualRange(t *testing.T, shown []string) {
 	command, fields := r.here(crontabCommand(t, line)), strings.Join(strings.Fields(line)[:5], " ")
 	newest := time.Now().UTC().AddDate(0, 0, -4)
 	options := "--schedule '" + fields + "' --date " + newest.Format(time.DateOnly) + " --"
-	if got := r.host("web-1", "RECORDED_STATUS=3").shell("onceonly run " + options + " " + r.dir + "/export"); got.status != 3 || got.stdout != "" {
+	got := r.host("web-1", "RECORDED_STATUS=3").shell("onceonly run " + options + " " + r.dir + "/export")
+	if got.status != 3 || got.stdout != "" {
 		t.Errorf("psql failed with 3: %v", got)
 	}
-	got := r.host("web-1").shell(command)
+	got = r.host("web-1").shell(command)
 	today, _, _ := strings.Cut(got.stdout, " ")
 	want := []string{
 		fmt.Sprintf("psql <-v> <from=%s> <-v> <to=%[1]s> <-f> </usr/share/export/range.sql>", newest.Format(time.DateOnly)),
