@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -204,4 +205,19 @@ func TestCatchUpBehindAnother(t *testing.T) {
 	other.wait().want(t, 0, "")
 	b.wantRan(-3, -2, -1, 0)
 	b.wantStates(map[int]string{-2: "done", -1: "done", 0: "done"})
+}
+
+// What was skipped under another line is no slot of this one, and not caught up with.
+func TestSkippedByAnotherLine(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	one := newHost(t, "web-1").hold(log, "run", "--job", "j", "--date", "2026-01-05")
+	two := newHost(t, "web-2")
+	silent(t, "in the way", two.run("run", "--job", "j", "--date", "2026-01-06", "--overlap", "skip", "--", "true"))
+	one.open(0)
+	one.wait().want(t, 0, "")
+	silent(t, "the line is a week's now", two.run("run", "--job", "j", "--every", "week", "--catch-up", "each", "--", "true"))
+	if s := stateOf(t, "j", "2026-01-06"); s != "skipped" {
+		t.Errorf("the day's slot is %q", s)
+	}
 }

@@ -90,21 +90,27 @@ func TestHistoryIsBounded(t *testing.T) {
 
 // quickly runs a slot as run does, but for the command.
 func quickly(l *ledger, c *call, at time.Time) (*reply, error) {
+	_, reply, err := quickRun(l, c, at, true) // the slots lie years back, where no missed ones are looked for
+	return reply, err
+}
+
+// quickRun also returns the lease, with begin's answer, or finish's, as it was sent.
+func quickRun(l *ledger, c *call, at time.Time, dated bool) (*lease, *reply, error) {
 	ctx := context.Background()
 	var err error
 	if c.slot, err = c.line.at(at); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := &run{call: c, try: 1, lease: newLease(l, c.command.job, "web-1:1", time.Minute)}
 	q := r.question()
-	q.Dated = true // the slots lie years back, where no missed ones are looked for
+	q.Dated = dated
 	if r.reply, err = r.lease.begin(ctx, q); err != nil || r.reply.Verdict != "run" {
-		return r.reply, err
+		return r.lease, r.reply, err
 	}
 	e := r.end()
 	e.State, e.Exit, e.Took, e.Listed = "done", "0", 90061, true
 	_, err = r.lease.finish(ctx, e)
-	return r.reply, err
+	return r.lease, r.reply, err
 }
 
 func boundedHistory(t *testing.T, r *redisServer, keep, slots int) {

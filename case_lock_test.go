@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,57 +184,5 @@ func TestCaseManySlotsAtOnce(t *testing.T) {
 		if len(got) != slots || got[n].slot != fmt.Sprintf("2026-01-%02d", n+1) {
 			t.Fatalf("the starts are %v, want each of %d slots once", got, slots)
 		}
-	}
-}
-
-// SH-67: the token is a decimal number, in every command, rising in the order of the starts, and the ledger's. Over ten
-// hosts, with failures, killed hosts, lost replies and a Redis whose clock was once ahead.
-func TestCaseTokens(t *testing.T) {
-	t.Parallel()
-	runs, log := 40, filepath.Join(t.TempDir(), "log")
-	if long {
-		runs = 200
-	}
-	p, fence := newProxy(t, shared.address()), int64(0)
-	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for n := range runs {
-		slot := day.AddDate(0, 0, -n).Format(time.DateOnly)
-		web := newHost(t, "web-"+strconv.Itoa(n%10), "ONCEONLY_REDIS="+p.url())
-		line := func(lease, between string) []string {
-			return append([]string{"run", "--job", "j", "--date", slot, "--lease", lease, "--attempts", "2"}, effects(log, between)...)
-		}
-		switch {
-		case n == runs/2: // a fence from a clock that was ahead by 900 years
-			if err := shared.rdb.Set(context.Background(), (&ledger{shared.rdb, namespaceOf(t)}).keys("j")[1], "30000000000000", 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			fence = 30000000000000
-		case n%10 == 3:
-			p.dropReply("EVAL", 1, true)
-		case n%20 == 5:
-			before := len(lines(log))
-			w := web.start(line("1s", "exec sleep 30")...)
-			eventually(t, "it starts", func() bool { return len(lines(log)) > before })
-			w.kill()
-			eventually(t, "the lease is over", func() bool { _, _, ttl := lockOf(t, "j"); return ttl == -2 })
-			web = newHost(t, "web-99", "ONCEONLY_REDIS="+p.url())
-		}
-		if r := web.start(line("1m", "true")...).result(t); r.status != 0 {
-			t.Fatalf("run %d: %v", n, r)
-		}
-		got := readEffects(t, log, true)
-		if last, e := got[len(got)-1], entryOf(t, "j", slot); last.token != int64(e.Token) || last.token <= fence || last.slot != slot || e.State != "done" {
-			t.Errorf("run %d: the command saw %+v, the entry is %+v, the newest token was %d", n, last, e, fence)
-		}
-		fence = got[len(got)-1].token
-	}
-	token := regexp.MustCompile(`^(START|END) [0-9-]+ [1-9][0-9]{12,15}( |$)`)
-	for _, l := range lines(log) {
-		if !token.MatchString(l) {
-			t.Errorf("no decimal number: %q", l)
-		}
-	}
-	if got := readEffects(t, log, true); len(got) != runs+runs/20 {
-		t.Errorf("%d starts, want %d", len(got), runs+runs/20)
 	}
 }

@@ -247,8 +247,14 @@ func lines(name string) []string {
 // entryOf reads an entry of the shared ledger.
 func entryOf(t *testing.T, job, slot string) *entry {
 	t.Helper()
-	l := &ledger{shared.rdb, namespaceOf(t)}
-	text, err := shared.rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
+	return shared.entryOf(t, job, slot)
+}
+
+// entryOf reads an entry of the test's own namespace.
+func (r *redisServer) entryOf(t *testing.T, job, slot string) *entry {
+	t.Helper()
+	l := &ledger{r.rdb, namespaceOf(t)}
+	text, err := r.rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
 	if err != nil {
 		t.Fatalf("entry %s %s: %v", job, slot, err)
 	}

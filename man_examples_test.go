@@ -1,79 +1,231 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mattn/go-shellwords"
+	"time"
 )
 
-// The manual's examples work: crontab lines, scripts and the file of options.
+// Every literal text of the manual is run: a crontab line, a script, a file, what is typed. A check says which texts are
+// its own. A text that no check knows fails, and so does a check that knows no text.
 
-// TestManualCrontab wants the binary to accept every crontab line of EXAMPLES and of the help, and to find nothing against
-// running it.
-func TestManualCrontab(t *testing.T) {
-	cron := regexp.MustCompile(`(?m)^ *((?:[0-9*/,-]+ +){5})(.*)$`)
-	h := newHost(t, "web-1")
-	shown := cron.FindAllStringSubmatch(manualLiteral(manualSection(t, "EXAMPLES"))+manualRead(t, "man/help.txt"), -1)
-	if len(shown) < 10 {
-		t.Errorf("only %d crontab lines found", len(shown))
-	}
-	for i, m := range shown {
-		fields, line := oneSpaced(m[1]), m[2]
-		if _, err := parseSchedule(fields); err != nil {
-			t.Errorf("%q: %v", m[0], err)
-		}
-		if strings.Contains(strings.ReplaceAll(line, `\%`, ""), "%") {
-			t.Errorf("%q: cron ends the command at %%", m[0])
-		}
-		_, line, found := strings.Cut(" "+line, " onceonly run ")
-		words, err := shellwords.Parse(line)
-		if !found || err != nil {
-			t.Errorf("%q: no onceonly run, or %v", m[0], err)
+// A manualCheck runs the literal texts that begin so.
+type manualCheck struct {
+	name   string
+	begins *regexp.Regexp
+	run    func(*testing.T, []string)
+}
+
+var manualChecks = []manualCheck{
+	{"crontab", regexp.MustCompile(`^([0-9*/,-]+ +){5}.*onceonly `), manualCrontab},
+	{"time", regexp.MustCompile(`^([0-9*/,-]+ ?){5}$`), manualTime},
+	{"by hand", regexp.MustCompile(`^onceonly [a-z]`), runByHand},
+	{"range", regexp.MustCompile(`^#!/bin/sh\nset -eu\npsql `), manualRange},
+	{"key", regexp.MustCompile(`^#!/bin/sh\nset -eu\ncurl `), manualKey},
+	{"key's form", regexp.MustCompile(`^[a-z]+/2026-11-29$`), manualKeyForm},
+	{"placeholders", regexp.MustCompile(`^{job} `), manualPlaceholders},
+	{"file", regexp.MustCompile(`^# the same on every host\n`), manualConfig},
+	{"redis.conf", regexp.MustCompile(`^(appendonly|maxmemory-policy|min-replicas-to-write) `), manualRedisConfig},
+	{"lease", regexp.MustCompile(`^renewal  at T/`), manualLease},
+	{"rights", regexp.MustCompile(`^ACL SETUSER |^\+`), manualRightsShown},
+	{"word", regexp.MustCompile(`^(NAME=value|onceonly|{date}|\\?%|%[0-9A-F]{2}|TZ=)$`), func(*testing.T, []string) {}},
+}
+
+func TestManualExamples(t *testing.T) {
+	used := map[string]int{}
+	for _, text := range manualTexts(t) {
+		at := slices.IndexFunc(manualChecks, func(c manualCheck) bool { return c.begins.MatchString(text) })
+		if at < 0 {
+			t.Errorf("no test runs this text of the manual: %q", text)
 			continue
 		}
-		if at := slices.Index(words, "--schedule"); at >= 0 && words[at+1] != fields {
-			t.Errorf("%q: --schedule says otherwise than the line", m[0])
-		}
-		namespace := fmt.Sprintf("%s.%d", namespaceOf(t), i)
-		r := h.run(slices.Concat([]string{"explain", "--namespace", namespace}, words)...)
-		if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, ": would run, attempt 1 of ") {
-			t.Errorf("%q: %v", m[0], r)
-		}
+		c := manualChecks[at]
+		used[c.name]++
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, strings.Split(text, "\n"))
+		})
 	}
-}
-
-// TestManualScripts wants sh to read the scripts of EXAMPLES.
-func TestManualScripts(t *testing.T) {
-	scripts := regexp.MustCompile(`(?ms)^#!/bin/sh\n.*?^\.Ed$`).FindAllString(manualLiteral(manualSection(t, "EXAMPLES")), -1)
-	if len(scripts) == 0 {
-		t.Error("no scripts found")
-	}
-	for _, s := range scripts {
-		cmd := exec.Command("sh", "-n")
-		cmd.Stdin = strings.NewReader(strings.TrimSuffix(s, ".Ed"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s\n%s", err, out, s)
+	for _, c := range manualChecks {
+		if used[c.name] == 0 {
+			t.Errorf("the manual has no text for the check %q", c.name)
 		}
 	}
 }
 
-// TestManualConfig wants the program to read the file that FILES shows, and its zone to decide.
-func TestManualConfig(t *testing.T) {
-	_, text, found := strings.Cut(manualSection(t, "FILES"), ".Bd -literal -offset indent\n")
-	text, _, _ = strings.Cut(text, ".Ed\n")
+// manualTexts are the displays of the manual, and its lines of literal text: .Bd to .Ed, .Dl, .D1, .Li.
+func manualTexts(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	open := false
+	for line := range strings.Lines(manualRead(t, manualFile)) {
+		line = strings.TrimSuffix(line, "\n")
+		macro, rest, _ := strings.Cut(line, " ")
+		switch {
+		case macro == ".Bd":
+			open, all = true, append(all, "")
+		case macro == ".Ed":
+			open = false
+			all[len(all)-1] = strings.TrimSuffix(all[len(all)-1], "\n")
+		case open:
+			all[len(all)-1] += manualLiteral(line) + "\n"
+		case macro == ".Dl" || macro == ".D1" || macro == ".Li":
+			all = append(all, strings.TrimRight(manualLiteral(rest), " ,:;."))
+		}
+	}
+	return all
+}
+
+func manualCrontab(t *testing.T, shown []string) {
+	for _, line := range shown {
+		t.Run(programsOf(t, line)[0], func(t *testing.T) { runCrontab(t, line) })
+	}
+}
+
+// manualTime is a line's five fields alone.
+func manualTime(t *testing.T, shown []string) {
+	r := newHost(t, "web-1").run("explain", "--job", "j", "--schedule", shown[0], "--", "true")
+	if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, shown[0]) {
+		t.Errorf("%s: %v", shown[0], r)
+	}
+}
+
+// manualRange runs the script as the crontab line of EXAMPLES for it does: after three missed days it is given the range
+// that it covers. It fails when psql does.
+func manualRange(t *testing.T, shown []string) {
+	r := newRecorder(t, "psql")
+	r.program("export", strings.Join(shown, "\n")+"\n")
+	line := regexp.MustCompile(`(?m)^([0-9*]+ +){5}.*--catch-up merge.*/export$`).
+		FindString(manualLiteral(manualSection(t, "EXAMPLES")))
+	command, fields := r.here(crontabCommand(t, line)), strings.Join(strings.Fields(line)[:5], " ")
+	newest := time.Now().UTC().AddDate(0, 0, -4)
+	options := "--schedule '" + fields + "' --date " + newest.Format(time.DateOnly) + " --"
+	got := r.host("web-1", "RECORDED_STATUS=3").shell("onceonly run " + options + " " + r.dir + "/export")
+	if got.status != 3 || got.stdout != "" {
+		t.Errorf("psql failed with 3: %v", got)
+	}
+	got = r.host("web-1").shell(command)
+	today, _, _ := strings.Cut(got.stdout, " ")
+	want := []string{
+		fmt.Sprintf("psql <-v> <from=%s> <-v> <to=%[1]s> <-f> </usr/share/export/range.sql>", newest.Format(time.DateOnly)),
+		fmt.Sprintf("psql <-v> <from=%s> <-v> <to=%s> <-f> </usr/share/export/range.sql>",
+			newest.AddDate(0, 0, 1).Format(time.DateOnly), today)}
+	if got.status != 0 || got.stdout != today+" exported, attempt 1\n" || !slices.Equal(r.calls(), want) {
+		t.Errorf("%v\ncalled %q\nwant   %q", got, r.calls(), want)
+	}
+}
+
+// manualKey runs the script twice, for the destination fails at first: both times it gets one key.
+func manualKey(t *testing.T, shown []string) {
+	r := newRecorder(t, "curl")
+	r.program("payouts", strings.Join(shown, "\n")+"\n")
+	line := "onceonly run --date 2026-01-02 -- payouts"
+	if got := r.host("web-1", "RECORDED_STATUS=22").shell(line); got.status != 22 {
+		t.Errorf("curl failed with 22: %v", got)
+	}
+	silent(t, line, r.host("web-2").shell("onceonly run --date 2026-01-02 --rerun --reason again -- payouts"))
+	want := "curl <--fail> <--silent> <--show-error> <--header> <Idempotency-Key: payouts/2026-01-02> " +
+		"<--data> <day=2026-01-02> <https://bank.internal/payouts>"
+	if !slices.Equal(r.calls(), []string{want, want}) {
+		t.Errorf("called %q\nwant %q, twice", r.calls(), want)
+	}
+}
+
+func manualKeyForm(t *testing.T, shown []string) {
+	job, slot, _ := strings.Cut(shown[0], "/")
+	newHost(t, "web-1").run("run", "--job", job, "--date", slot, "--", "sh", "-c", "echo $ONCEONLY_KEY").
+		wantOut(t, shown[0]+"\n")
+}
+
+// manualPlaceholders wants each replaced by what the environment says, and no other.
+func manualPlaceholders(t *testing.T, shown []string) {
+	const same = `[ "$*" = "$ONCEONLY_JOB $ONCEONLY_SLOT $ONCEONLY_BUSINESS_DATE $ONCEONLY_ATTEMPT $ONCEONLY_FENCING_TOKEN ` +
+		`$ONCEONLY_KEY {other}" ]`
+	silent(t, shown[0], newHost(t, "web-1").run(append([]string{"run", "-x", "--job", "j", "--", "sh", "-c", same, "sh"},
+		append(strings.Fields(shown[0]), "{other}")...)...))
+}
+
+// manualConfig wants the program to read the file that FILES shows, and its zone to decide.
+func manualConfig(t *testing.T, shown []string) {
 	name := filepath.Join(t.TempDir(), "onceonly.conf")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil || !found {
-		t.Fatal(err, found)
+	if err := os.WriteFile(name, []byte(strings.Join(shown, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	r := newHost(t, "web-1", "ONCEONLY_CONFIG="+name).run("explain", "--", "invoice")
 	if r.status != 0 || !strings.Contains(r.stdout, "Asia/Seoul, from "+name) {
 		t.Errorf("with the manual's file: %v", r)
+	}
+}
+
+// manualRedisConfig starts a Redis with these lines in its file, and asks it what it took them for.
+func manualRedisConfig(t *testing.T, shown []string) {
+	var args []string
+	for _, line := range shown {
+		name, value, _ := strings.Cut(line, " ")
+		args = append(args, "--"+name, value)
+	}
+	r := newRedis(t, args...)
+	for i := 0; i < len(args); i += 2 {
+		name := strings.TrimPrefix(args[i], "--")
+		if got := r.rdb.ConfigGet(context.Background(), name).Val()[name]; got != args[i+1] {
+			t.Errorf("redis-server has %s %q, the manual %q", name, got, args[i+1])
+		}
+	}
+}
+
+// manualLease compares the deadlines of a lease with those of the program, for leases in which each of the two bounds
+// of a line decides.
+func manualLease(t *testing.T, shown []string) {
+	want := []string{
+		fmt.Sprintf("renewal  at T/%d, at most %.0f s", renewEvery, renewAtMost.Seconds()),
+		fmt.Sprintf("TERM     at %.2f T - min(%.0f s, T/4)", 1-1./killMargin, defaults().killAfter.Seconds()),
+		fmt.Sprintf("KILL     at %.2f T", 1-1./killMargin),
+		"end      at T",
+	}
+	if !slices.Equal(shown, want) {
+		t.Errorf("the manual has %q\nthe program %q", shown, want)
+	}
+	for _, ttl := range []time.Duration{20 * time.Second, 300 * time.Second} {
+		s := &lease{ttl: ttl}
+		s.extend(0)
+		kill := ttl - ttl/20
+		if s.kill() != boot(kill) || s.term(10*time.Second) != boot(kill-min(10*time.Second, ttl/4)) ||
+			s.interval() != min(ttl/4, 30*time.Second) {
+			t.Errorf("lease %v: renewal %v, TERM %v, KILL %v", ttl, s.interval(), s.term(10*time.Second), s.kill())
+		}
+	}
+}
+
+// manualRightsShown wants these among the rights that TestManualRights takes from the manual.
+func manualRightsShown(t *testing.T, shown []string) {
+	for _, word := range strings.Fields(strings.ReplaceAll(shown[0], ",", " ")) {
+		if !slices.Contains(manualRights(t), word) {
+			t.Errorf("%s is no right of the rule in REDIS", word)
+		}
+	}
+}
+
+// TestHelpExamples runs the examples of the help.
+func TestHelpExamples(t *testing.T) {
+	t.Parallel()
+	_, text, found := strings.Cut(manualRead(t, "man/help.txt"), "\nExamples\n")
+	text, _, _ = strings.Cut(text, "\n\n")
+	if !found {
+		t.Fatal("help.txt has no Examples")
+	}
+	for _, line := range strings.Split(text, "\n") {
+		t.Run(programsOf(t, line)[0], func(t *testing.T) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "onceonly ") {
+				runByHand(t, []string{line})
+			} else {
+				runCrontab(t, line)
+			}
+		})
 	}
 }

@@ -120,7 +120,7 @@ func (r *run) tellMissed(names []string) {
 func (r *run) toRun(missed []slot) []slot {
 	slots := missed
 	for _, name := range r.reply.Owed {
-		s, err := r.line.parse(name, r.now)
+		s, err := r.line.named(name) // what another line has left is passed over
 		if err == nil && !slices.ContainsFunc(slots, func(m slot) bool { return m.name == s.name }) {
 			slots = append(slots, s)
 		}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func (p *process) ended() bool {
 // result waits for the end, with a deadline.
 func (p *process) result(t *testing.T) result {
 	t.Helper()
-	eventually(t, "onceonly ends", p.ended)
+	eventually(t, "onceonly ends: "+strings.Join(p.cmd.Args, " "), p.ended)
 	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.err.String()}
 }
 

@@ -133,6 +133,9 @@ func (r *reader) read(a *statusAsk) ([]*jobState, error) {
 // all reads every job of the namespace.
 func (r *reader) all(a *statusAsk) ([]*jobState, error) {
 	names, err := r.names()
+	if err != nil {
+		return nil, err
+	}
 	var jobs []*jobState
 	for some := range slices.Chunk(names, batch) {
 		more, err := r.look(a, "", some...)
@@ -141,11 +144,11 @@ func (r *reader) all(a *statusAsk) ([]*jobState, error) {
 		}
 		jobs = append(jobs, more...)
 	}
-	return jobs, err
+	return jobs, nil
 }
 
 func (r *reader) names() ([]string, error) {
-	cmd := redis.NewStringSliceCmd(context.Background(), "smembers", r.ledger.jobsKey())
+	var cmd *redis.StringSliceCmd
 	e := r.server.persist(r.wait, func(ctx context.Context) error {
 		cmd = redis.NewStringSliceCmd(ctx, "smembers", r.ledger.jobsKey())
 		return r.ledger.Process(ctx, onceCmd{cmd})
