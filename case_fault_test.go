@@ -429,12 +429,12 @@ func TestCaseRedisSilent(t *testing.T) {
 // deafTo relays all but one command, which is lost; it returns the URL.
 func deafTo(t *testing.T, target, command string) string {
 	t.Helper()
-	url, _ := recorder(t, target, command)
+	url, _ := withholds(t, target, command)
 	return url
 }
 
-// recorder relays all but one command: those it keeps, and answers nothing.
-func recorder(t *testing.T, target, command string) (url string, kept func() [][]byte) {
+// withholds relays all but one command: those it keeps, and answers nothing.
+func withholds(t *testing.T, target, command string) (url string, kept func() [][]byte) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -317,7 +317,7 @@ func TestSpoolUnstarted(t *testing.T) {
 			t.Parallel()
 			r := newRedis(t)
 			px := newProxy(t, "127.0.0.1:1")
-			deaf, kept := recorder(t, r.address(), "EVAL")
+			deaf, kept := withholds(t, r.address(), "EVAL")
 			px.switchTo(strings.TrimSuffix(strings.TrimPrefix(deaf, "redis://"), "/0"))
 			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
 			got := h.run(caseRun("j", "--lease 1s --redis-wait 1s", "true")...)

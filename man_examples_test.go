@@ -184,7 +184,7 @@ func manualRedisConfig(t *testing.T, shown []string) {
 func manualLease(t *testing.T, shown []string) {
 	want := []string{
 		fmt.Sprintf("renewal  at T/%d, at most %.0f s", renewEvery, renewAtMost.Seconds()),
-		fmt.Sprintf("TERM     at %.2f T - min(%.0f s, T/4)", 1-1./killMargin, defaults().killAfter.Seconds()),
+		fmt.Sprintf("TERM     at %.2f T - the shorter of --kill-after and T/4", 1-1./killMargin),
 		fmt.Sprintf("KILL     at %.2f T", 1-1./killMargin),
 		"end      at T",
 	}

@@ -134,3 +134,15 @@ func TestManualExitStatus(t *testing.T) {
 		t.Errorf("only %d exit statuses found in exit.go", constants)
 	}
 }
+
+// TestManualParameters wants every parameter of an address.
+func TestManualParameters(t *testing.T) {
+	text := manualSection(t, "REDIS")
+	for scheme, names := range parameters {
+		for _, name := range names {
+			if !regexp.MustCompile(`\b`+name+`= ?`).MatchString(text) {
+				t.Errorf("REDIS lacks %s of %s://", name, scheme)
+			}
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 // that it is not lost with this process. The signals that ask to stop end the wait.
 func (r *run) write(e end) (*receipt, error) {
 	for r.unkept = errUntried; ; {
-		ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), shortest)))
+		ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), farewell)))
 		receipt, err := r.lease.finish(ctx, e)
 		cancel()
 		if err == nil {
