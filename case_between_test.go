@@ -33,13 +33,40 @@ func (b *backlog) other(day int, options ...string) *heldRun {
 	return r
 }
 
-func (b *backlog) catchesUp(options map[string]string, meddle func()) (*exit, string) {
+// A caughtUp is what it left.
+type caughtUp struct {
+	*exit
+	said string
+}
+
+// catchesUp runs the line in this process, and meddles before the first slot that it catches up with.
+func (b *backlog) catchesUp(options map[string]string, meddle func()) <-chan caughtUp {
 	b.t.Helper()
 	options["catch-up"] = "each"
 	c := b.call(options)
 	c.ledger.AddHook(&hookAt{3, meddle})
-	var said bytes.Buffer
-	return c.execute(&voice{w: &said, verbose: options["verbose"] != ""}), said.String()
+	ended := make(chan caughtUp, 1)
+	go func() {
+		var said bytes.Buffer
+		v := &voice{w: &said, verbose: options["verbose"] != ""}
+		e := c.execute(v)
+		if e == nil {
+			e = &exit{}
+		}
+		v.leave(e)
+		ended <- caughtUp{e, said.String()}
+	}()
+	return ended
+}
+
+func wantCaughtUp(t *testing.T, ended <-chan caughtUp, status int, says string) {
+	t.Helper()
+	select {
+	case c := <-ended:
+		result{status: c.status, stderr: c.said}.wantMatch(t, status, says)
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
 }
 
 // A catch-up slot that another host has left uncertain, failed, done or paused meanwhile is told as such, and stops none of
@@ -81,12 +108,8 @@ func TestCaseCatchUpSlotTaken(t *testing.T) {
 				m.options = map[string]string{}
 			}
 			before := 0
-			e, said := b.catchesUp(m.options, func() { m.do(t, b); before = len(lines(b.log)) })
-			status := 0
-			if e != nil {
-				status = e.status
-			}
-			result{status: status, stderr: said}.wantMatch(t, m.status, b.missedLine(false, -2, -1)+m.says(b))
+			ended := b.catchesUp(m.options, func() { m.do(t, b); before = len(lines(b.log)) })
+			wantCaughtUp(t, ended, m.status, b.missedLine(false, -2, -1)+m.says(b))
 			b.wantStates(m.states)
 			var want []string
 			for _, n := range m.ran {
@@ -104,10 +127,9 @@ func TestCaseCatchUpStandsByForNone(t *testing.T) {
 	t.Parallel()
 	b := newBacklog(t, "standby")
 	var other *heldRun
-	ended, said := b.catchesUp(map[string]string{"standby": "yes", "attempts": "2", "overlap": "skip"}, func() { other = b.other(-2, "--attempts", "2") })
-	if ended == nil || ended.status != 0 || !ended.normal || said != b.missedLine(false, -2, -1) {
-		t.Errorf("exit %+v, said %q", ended, said)
-	}
+	wantCaughtUp(t, b.catchesUp(map[string]string{"standby": "yes", "attempts": "2", "overlap": "skip"}, func() {
+		other = b.other(-2, "--attempts", "2")
+	}), 0, b.missedLine(false, -2, -1))
 	if other.over() {
 		t.Error("it has waited for the other host")
 	}
@@ -122,25 +144,11 @@ func TestCaseCatchUpBehindStaysMissed(t *testing.T) {
 	t.Parallel()
 	b := newBacklog(t, "behind")
 	var other *heldRun
-	ended := make(chan *exit, 1)
-	var said string
-	go func() {
-		e, text := b.catchesUp(map[string]string{"verbose": "yes"}, func() { other = b.other(-1) })
-		said = text
-		ended <- e
-	}()
+	ended := b.catchesUp(map[string]string{"verbose": "yes"}, func() { other = b.other(-1) })
 	waitsNow(t, b.job, 1)
 	b.wantStates(map[int]string{-2: "missed", -1: "running", 0: ""})
 	slotRemove(t, b.log+".hold."+b.day(-1))
-	select {
-	case e := <-ended:
-		if e != nil && e.status != 0 {
-			t.Errorf("exit %+v", e)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it does not end")
-	}
-	result{stderr: said}.wantMatch(t, 0, b.missedLine(false, -2, -1)+
+	wantCaughtUp(t, ended, 0, b.missedLine(false, -2, -1)+
 		fmt.Sprintf("onceonly: %s %s: waiting for %s, running on web-2:[^\n]*\n", b.job, b.day(0), b.day(-1)))
 	other.wait().want(t, 0, "")
 	b.wantRan(-3, -1, -2, 0)
@@ -153,11 +161,7 @@ func TestCaseCatchUpRedisGone(t *testing.T) {
 	t.Parallel()
 	b, p := newBacklog(t, "gone"), newProxy(t, shared.address())
 	options := map[string]string{"redis": p.url(), "redis-wait": "100ms", "lease": "1s"}
-	e, said := b.catchesUp(options, p.refuse)
-	if e == nil {
-		t.Fatal("it ended with 0")
-	}
-	result{status: e.status, stderr: said + "onceonly: " + e.msg + "\n"}.wantMatch(t, exitAway, b.missedLine(false, -2, -1)+
+	wantCaughtUp(t, b.catchesUp(options, p.refuse), exitAway, b.missedLine(false, -2, -1)+
 		fmt.Sprintf("onceonly: %s %s: not run: Redis at %s not reached in [^\n]*\n", b.job, b.day(-2), p.address()))
 	b.wantRan(-3)
 	b.wantStates(map[int]string{-2: "missed", -1: "missed", 0: ""})
