@@ -120,7 +120,7 @@ func byHand(job string, line terms, slot, more string) string {
 	if line.DayStart != "" && line.DayStart != "00:00" {
 		words += " --day-start " + line.DayStart
 	}
-	if line.Zone != "" {
+	if line.Zone != "" && line.Zone != time.Local.String() { // a zone that has no name cannot be typed
 		words += " --tz " + quoteWord(line.Zone)
 	}
 	return words + " --date " + slot + more + " -- COMMAND"
