@@ -149,7 +149,7 @@ func TestCaseByHandOtherSlots(t *testing.T) {
 // A zone without a name, as /etc/localtime may be, is no word of a command line.
 func TestByHandNamelessZone(t *testing.T) {
 	t.Parallel()
-	line := terms{Every: "hour", DayStart: "00:00", Zone: "Local"}
+	line := terms{Every: "hour", Zone: "Local"}
 	if got, want := byHand("j", line, "2026-11-29T14:00", ""), "onceonly run --job j --every hour --date 2026-11-29T14:00 -- COMMAND"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -232,7 +232,7 @@ func (j *jobState) leftText(s *slotState) string {
 func (j *jobState) settle(s *slotState) string { return j.byHand(s, " --rerun --reason TEXT") }
 
 func (j *jobState) byHand(s *slotState, more string) string {
-	line, label := terms{Every: j.meta["every"], Schedule: j.meta["schedule"], DayStart: j.meta["day_start"]}, j.label(s.name)
+	line, label := terms{Every: j.meta["every"], Schedule: j.meta["schedule"]}, j.label(s.name)
 	if j.abroad || len(label) > len(time.DateOnly) {
 		line.Zone = j.meta["zone"]
 	}

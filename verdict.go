@@ -95,7 +95,7 @@ func (c *call) refuse(r *reply) *exit {
 // settle is what to type about a slot that waits for a person. A shell by hand has neither the line's options nor the
 // zone of cron's environment, in which a time may be another one.
 func (c *call) settle(slot string) string {
-	line, shown := terms{Every: c.every, Schedule: c.schedule, DayStart: c.dayStart}, c.shown(slot)
+	line, shown := terms{Every: c.every, Schedule: c.schedule}, c.shown(slot)
 	crons := c.zoneFrom == "CRON_TZ" || c.zoneFrom == "TZ"
 	if c.zoneFrom == "--tz" || (crons && len(shown) > len(time.DateOnly)) {
 		line.Zone = c.line.zone.String()
@@ -116,9 +116,6 @@ func byHand(job string, line terms, slot, more string) string {
 		words += " --schedule " + quoteWord(line.Schedule)
 	case line.Every != "":
 		words += " --every " + quoteWord(line.Every)
-	}
-	if line.DayStart != "" && line.DayStart != "00:00" {
-		words += " --day-start " + line.DayStart
 	}
 	if line.Zone != "" && line.Zone != time.Local.String() { // a zone that has no name cannot be typed
 		words += " --tz " + quoteWord(line.Zone)
