@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,7 +178,7 @@ func TestSameHostNameSamePID(t *testing.T) {
 		unshare = append(unshare, "--user", "--map-root-user")
 	}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("no namespaces here: %v %s", err, out)
+		absent(t, fmt.Sprintf("PID and UTS namespaces: %v %s", err, out))
 	}
 	h := newHost(t, "")
 	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_HOST=") })

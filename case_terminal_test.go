@@ -29,8 +29,8 @@ type terminal struct {
 	shown  bytes.Buffer
 }
 
-// newTerminal runs a shell line as the leader of a session on a terminal. $RUN is onceonly's words up to the job.
-func newTerminal(t *testing.T, shell ...string) *terminal {
+// openTerminal opens a pseudo-terminal; what is left on it at the test's end gets HUP.
+func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -43,13 +43,21 @@ func newTerminal(t *testing.T, shell ...string) *terminal {
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
 	}
-	slave, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	slave, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	master = os.NewFile(uintptr(fd), "ptmx")
+	t.Cleanup(func() { master.Close() })
+	return master, slave
+}
+
+// newTerminal runs a shell line as the leader of a session on a terminal. $RUN is onceonly's words up to the job.
+func newTerminal(t *testing.T, shell ...string) *terminal {
+	t.Helper()
+	master, slave := openTerminal(t)
 	defer slave.Close()
-	tty := &terminal{master: os.NewFile(uintptr(fd), "ptmx")}
-	t.Cleanup(func() { tty.master.Close() }) // whoever is left gets HUP
+	tty := &terminal{master: master}
 	cmd := exec.Command(shell[0], shell[1:]...)
 	cmd.Env = append(newHost(t, "web-1").env, "RUN=onceonly run --date "+caseDay+" --job")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave

@@ -88,9 +88,9 @@ func unquote(s string) string {
 	return s
 }
 
-// nearest is the name that was probably meant, or "".
+// nearest is the name that was probably meant, or "": at most a third of the letters may be wrong.
 func nearest(name string, known []string) string {
-	best, distance := "", min(3, len(name)/2)+1
+	best, distance := "", min(3, (len(name)+1)/3)+1
 	for _, k := range known {
 		if d := edits(name, k); d < distance {
 			best, distance = k, d
@@ -99,22 +99,26 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// edits counts the letters to change, add or leave out between two words.
+// edits counts the letters to change, add, leave out, or swap with the next one between two words.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
+	row, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], above[j-1]+1)
+			}
 		}
+		above, row = row, next
 	}
 	return row[len(b)]
 }

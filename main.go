@@ -141,8 +141,8 @@ const (
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	hint := "onceonly --help"
 	if name, ok := strings.CutPrefix(err.Error(), unknownOption); ok {
-		if meant := nearest(dashes(name), typed(c.Command.Flags)); meant != "" {
-			hint = meant
+		if meant := nearest(strings.TrimLeft(name, "-"), named(c.Command.Flags)); meant != "" {
+			hint = dashes(meant)
 		}
 		return usage("no option "+dashes(name), hint)
 	}
@@ -152,11 +152,11 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	return usage(err.Error(), hint)
 }
 
-// typed are the names of options as they are typed.
-func typed(flags []cli.Flag) []string {
+// named are the names of options, without their dashes, which would count as letters that are right.
+func named(flags []cli.Flag) []string {
 	var names []string
 	for _, f := range flags {
-		names = append(names, dashes(f.Names()[0]))
+		names = append(names, f.Names()[0])
 	}
 	return names
 }

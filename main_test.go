@@ -203,6 +203,15 @@ func (r result) want(t *testing.T, status int, stderr string) {
 	}
 }
 
+// absent ends a test that needs something which is not here: skipped, but where CI runs it that is a failure.
+func absent(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI must have what this test needs, %s", what)
+	}
+	t.Skipf("this test needs %s", what)
+}
+
 // eventually waits for a fact, with a deadline.
 func eventually(t *testing.T, what string, fact func() bool) {
 	t.Helper()

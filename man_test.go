@@ -20,7 +20,7 @@ const manualFile = "man/onceonly.1"
 // TestManualLint is mandoc's own judgement. The rest reads what mandoc renders.
 func TestManualLint(t *testing.T) {
 	if out, found := mandoc(t, "-T", "lint", "-W", "warning", manualFile); !found {
-		t.Skip("no mandoc here")
+		absent(t, "mandoc")
 	} else if out != "" {
 		t.Error(out)
 	}

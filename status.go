@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,10 @@ func status(args []string, s *settings, w io.Writer) error {
 	jobs, err := r.read(a)
 	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
 		return err
+	}
+	here, _, unknown := hostZone("", "", os.LookupEnv)
+	for _, j := range jobs {
+		j.abroad = unknown == nil && here.String() != j.meta["zone"]
 	}
 	return cmp.Or(a.print(w, jobs), err)
 }
@@ -226,6 +231,7 @@ type jobState struct {
 	events         []event
 	line           *line // nil: not known here
 	zone           *time.Location
+	abroad         bool // this host's zone is another one
 	pause          *pause
 	chosen         *slotState // by --date
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -255,33 +253,5 @@ web-4: last asked 17 days ago; its line differs from the others'
 		"why": "zone", "line": "9c1e", "version": "1.0.0"}
 	if got := jobs[0]["hosts"].([]any)[2]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// On a terminal there is colour and a legend; not with NO_COLOR, nor on a dumb one. (SH-63)
-func TestStatusOnTerminal(t *testing.T) {
-	t.Parallel()
-	script, err := exec.LookPath("script")
-	if err != nil {
-		t.Skip("needs script(1) for a terminal")
-	}
-	h := newHost(t, "web-1", "TERM=xterm")
-	h.run("run", "--job", "bad", "--", "false")
-	show := func(env ...string) string {
-		cmd := exec.Command(script, "-qec", filepath.Base(binary)+" status", "/dev/null")
-		cmd.Env = append(h.env, env...)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.ReplaceAll(string(out), "\r\n", "\n")
-	}
-	plain := show("NO_COLOR=1")
-	if !strings.HasSuffix(plain, "\n1 job, 1 needs attention: bad\nhistory, newest right:  F failed\n") ||
-		strings.Contains(plain, "\x1b") || show("TERM=dumb") != plain {
-		t.Errorf("%q", plain)
-	}
-	if got := show(); !strings.Contains(got, "  \x1b[31mfailed\x1b[0m  ") || !strings.Contains(got, "\x1b[31mF\x1b[0m\n") {
-		t.Errorf("%q", got)
 	}
 }

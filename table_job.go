@@ -232,7 +232,11 @@ func (j *jobState) leftText(s *slotState) string {
 func (j *jobState) settle(s *slotState) string { return j.byHand(s, " --rerun --reason TEXT") }
 
 func (j *jobState) byHand(s *slotState, more string) string {
-	return byHand(j.job, j.meta["schedule"], j.meta["every"], j.label(s.name), more)
+	line, label := terms{Every: j.meta["every"], Schedule: j.meta["schedule"]}, j.label(s.name)
+	if j.abroad || len(label) > len(time.DateOnly) {
+		line.Zone = j.meta["zone"]
+	}
+	return byHand(j.job, line, label, more)
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

@@ -20,11 +20,10 @@ const (
 
 // A turn is one call's wait.
 type turn struct {
-	since  boot
-	bound  boot
-	wake   chan struct{} // an end of the job was published, or it is time to look
-	pubsub *redis.PubSub
-	stop   context.CancelFunc
+	since boot
+	bound boot
+	wake  chan struct{} // an end of the job was published, or it is time to look
+	stop  context.CancelFunc
 }
 
 // waits says whether this verdict is one to wait on.
@@ -81,15 +80,17 @@ func (c *call) nextSlot() (slot, error) {
 }
 
 // subscribe listens in the background for as long as the process lives; what it returns is closed once it does, or cannot.
-// Without it, where the user has no right to the channel, the looks remain.
+// Without it, where the user has no right to the channel, the looks remain. All of it is in the background: go-redis
+// connects when it is asked to subscribe, and one that connects cannot be closed before it has.
 func (t *turn) subscribe(l *ledger, channel string) <-chan struct{} {
 	var ctx context.Context
 	ctx, t.stop = context.WithCancel(context.Background())
-	t.pubsub = l.Subscribe(ctx, channel)
 	ready, listening := context.WithTimeout(ctx, requestTimeout)
 	go func() {
+		pubsub := l.Subscribe(ctx, channel)
+		context.AfterFunc(ctx, func() { pubsub.Close() })
 		for ctx.Err() == nil {
-			message, err := t.pubsub.Receive(ctx)
+			message, err := pubsub.Receive(ctx)
 			listening()
 			if _, ended := message.(*redis.Message); ended {
 				t.wakeUp()
@@ -113,7 +114,6 @@ func (t *turn) wakeUp() {
 func (t *turn) close() {
 	if t != nil {
 		t.stop()
-		t.pubsub.Close()
 	}
 }
 

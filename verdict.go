@@ -93,22 +93,35 @@ func (c *call) refuse(r *reply) *exit {
 	return c.disagree(r)
 }
 
-// settle is what to type about a slot that waits for a person.
+// settle is what to type about a slot that waits for a person. A shell by hand has neither the line's options nor the
+// zone of cron's environment, in which a time may be another one.
 func (c *call) settle(slot string) string {
-	return byHand(c.command.job, c.schedule, c.every, c.shown(slot), " --rerun --reason TEXT")
+	line, shown := terms{Every: c.every, Schedule: c.schedule}, c.shown(slot)
+	crons := c.zoneFrom == "CRON_TZ" || c.zoneFrom == "TZ"
+	if c.zoneFrom == "--tz" || (crons && len(shown) > len(time.DateOnly)) {
+		line.Zone = c.line.zone.String()
+	}
+	more := " --rerun --reason TEXT"
+	if c.from["namespace"] == "--namespace" {
+		more = " --namespace " + quoteWord(c.namespace) + more
+	}
+	return byHand(c.command.job, line, shown, more)
 }
 
-// byHand is what runs a slot by hand. Where its name is no day's, the line must be said, too.
-func byHand(job, schedule, every, slot, more string) string {
-	line := ""
+// byHand is what runs a slot by hand. It says of the line what decides which slot is meant.
+func byHand(job string, line terms, slot, more string) string {
+	words := "onceonly run --job " + quoteWord(job)
 	switch {
-	case len(slot) == len(time.DateOnly):
-	case schedule != "":
-		line = " --schedule " + quoteWord(schedule)
-	case every != "":
-		line = " --every " + quoteWord(every)
+	case len(slot) == len(time.DateOnly): // a day's name
+	case line.Schedule != "":
+		words += " --schedule " + quoteWord(line.Schedule)
+	case line.Every != "":
+		words += " --every " + quoteWord(line.Every)
 	}
-	return "onceonly run --job " + quoteWord(job) + line + " --date " + slot + more + " -- COMMAND"
+	if line.Zone != "" && line.Zone != time.Local.String() { // a zone that has no name cannot be typed
+		words += " --tz " + quoteWord(line.Zone)
+	}
+	return words + " --date " + slot + more + " -- COMMAND"
 }
 
 // holder is host:pid of whoever has the lease.

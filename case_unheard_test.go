@@ -1,0 +1,28 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// Redis falls silent when the command is about to end: whether its end is written is asked for as long as the lease lasts, and
+// no longer, also where one request would be given more time. Then it is told that the ledger does not know. (DESIGN §5)
+func TestCaseEndUnheard(t *testing.T) {
+	t.Parallel()
+	atOnce([]string{"0", "3"}, func(status string) {
+		p, e := newProxy(t, shared.address()), newEnder(t)
+		job := "j" + status
+		h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url(), "ONCEONLY_STATE_DIR="+t.TempDir())
+		proc := caseStart(t, h.command(caseRun(job, "--lease 1s", e.command(status)...)...))
+		eventually(t, "the command runs", e.up)
+		p.swallow(true, true)
+		silent := time.Now() // the lease lasts for a second from here at the most
+		e.end(t)
+		said := map[string]string{"0": "done", "3": "exit 3"}[status]
+		proc.wait().wantMatch(t, map[string]int{"0": exitUnrecorded, "3": 3}[status],
+			"(onceonly: "+job+" "+caseDay+": lease not renewed .*\n)?onceonly: "+job+" "+caseDay+": "+said+", not recorded: no answer\n")
+		if took := time.Since(silent); took > time.Second+requestTimeout/2 {
+			t.Errorf("it took %v, the lease was over after a second", took)
+		}
+	})
+}
