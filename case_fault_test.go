@@ -605,7 +605,7 @@ func TestCaseReaderSleeps(t *testing.T) {
 func TestCaseUnknownUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		skipUnlessCI(t, "needs root to become somebody else")
+		absent(t, "root, to become somebody else")
 	}
 	dir := t.TempDir()
 	os.Chmod(filepath.Dir(dir), 0o755)
@@ -634,7 +634,7 @@ func TestCaseUnknownUser(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	if _, err := exec.LookPath("strace"); err != nil {
-		skipUnlessCI(t, "needs strace to see which files are created")
+		absent(t, "strace, to see which files are created")
 	}
 	trace := filepath.Join(dir, "trace")
 	if r := run(trace, "sleep 1.3"); r.status != 0 || r.stderr != "" {
@@ -654,7 +654,7 @@ func TestCaseUnknownUser(t *testing.T) {
 func TestCaseEmptyRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
-		skipUnlessCI(t, "needs root for chroot")
+		absent(t, "root, for chroot")
 	}
 	root := t.TempDir()
 	copyFile(t, binary, filepath.Join(root, "onceonly"))

@@ -238,15 +238,6 @@ func renewed(t *testing.T, times int, left func() time.Duration, check func(left
 	})
 }
 
-// skipUnlessCI skips a test that cannot be run here. Where changes are checked it must be.
-func skipUnlessCI(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // lines are the lines of a file; none if it is not there.
 func lines(name string) []string {
 	text, _ := os.ReadFile(name)
