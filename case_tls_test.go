@@ -106,7 +106,7 @@ func TestCaseTLS(t *testing.T) {
 		{ca + own, 0, ""},
 		{ca + "&cert=" + both, 0, ""},
 		{ca + own + "&server_name=redis.test", 0, ""},
-		{ca, 69, "certificate required"},
+		{ca, 69, ""}, // the server says that it requires a certificate, or closes before that is read
 		{"?" + own[1:], 69, "unknown authority"},
 		{ca + own + "&server_name=other.test", 69, "not other.test"},
 		{"?ca=" + f.path("absent"), 78, f.path("absent") + ": no such file or directory"},
@@ -118,7 +118,7 @@ func TestCaseTLS(t *testing.T) {
 	} {
 		h := newHost(t, "web-1", "ONCEONLY_REDIS="+base+c.query)
 		r := h.run(caseRun("j"+strconv.Itoa(i), "--redis-wait 1s", "true")...)
-		if r.status != c.status || r.stdout != "" || !strings.Contains(r.stderr, c.says) || (c.says == "") != (r.stderr == "") {
+		if r.status != c.status || r.stdout != "" || !strings.Contains(r.stderr, c.says) || (c.status == 0) != (r.stderr == "") {
 			t.Errorf("%s: %v\nwant %d, %q", c.query, r, c.status, c.says)
 		}
 		if c.status == 0 {
