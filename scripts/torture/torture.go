@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A torture is one round: the controls, every nemesis alone, then pairs, until the time is up.
+type torture struct {
+	options
+	root    string
+	program string
+	old     string
+	stage   *stage
+	report  *report
+	scenes  int
+	random  *rand.Rand
+	ctx     context.Context
+}
+
+type options struct {
+	lasts    time.Duration
+	seed     string
+	only     []string // titles
+	kind     string
+	controls bool
+	brief    bool // every nemesis once, two controls
+	verbose  bool
+}
+
+// run does the round.
+func run(ctx context.Context, o options) (*report, error) {
+	t := &torture{options: o, report: newReport(), random: newRandom(o.seed), ctx: ctx}
+	dir, err := os.MkdirTemp("", "torture-")
+	if err != nil {
+		return nil, err
+	}
+	os.Chmod(dir, 0o755)
+	defer os.RemoveAll(dir)
+	defer t.close()
+	if err := t.open(dir); err != nil {
+		return nil, err
+	}
+	t.report.seed = o.seed
+	began := time.Now()
+	if err := t.playAll(began); err != nil {
+		return nil, err
+	}
+	t.report.took = time.Since(began)
+	t.report.sort()
+	return t.report, nil
+}
+
+// open builds what is tortured, and starts the judge.
+func (t *torture) open(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	t.stage = &stage{dir: dir, self: self, seed: t.seed, logf: t.logf}
+	if t.root, err = repository(); err != nil {
+		return err
+	}
+	t.program = filepath.Join(dir, "onceonly")
+	if err := buildFrom(t.root, t.program); err != nil {
+		return err
+	}
+	if t.old, t.report.mixed, err = buildOld(t.root, dir); err != nil {
+		return err
+	}
+	if t.stage.judge, err = newJudge(filepath.Join(dir, "judge")); err != nil {
+		return err
+	}
+	if t.stage.hook, err = newHook(dir, t.stage.heard); err != nil {
+		return err
+	}
+	if t.stage.shim, err = newShim(dir); err != nil {
+		t.stage.shim = nil
+		t.report.skipped = append(t.report.skipped, "N8: "+err.Error())
+		if os.Getenv("CI") == "true" {
+			t.report.failed = append(t.report.failed, "N8: no compiler")
+		}
+	}
+	redis, _ := exec.Command("redis-server", "--version").Output()
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	t.report.versions = fmt.Sprintf("onceonly %s, %s, PostgreSQL %s, Linux %s", commit(t.root),
+		strings.Join(strings.Fields(string(redis))[:min(3, len(strings.Fields(string(redis))))], " "), t.stage.judge.version(),
+		strings.TrimSpace(string(kernel)))
+	return nil
+}
+
+func (t *torture) close() {
+	if t.stage == nil {
+		return
+	}
+	if t.stage.hook != nil {
+		t.stage.hook.stop()
+	}
+	if t.stage.judge != nil {
+		t.stage.judge.stop()
+	}
+}
+
+func (t *torture) logf(format string, args ...any) {
+	if t.verbose {
+		fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+	}
+}
+
+// playAll plays the controls, then scene after scene.
+func (t *torture) playAll(began time.Time) error {
+	if t.controls {
+		t.playControls()
+	}
+	for n := 0; t.ctx.Err() == nil; n++ {
+		title, more := t.next(n)
+		if !more || (!t.brief && time.Since(began) > t.lasts) {
+			return nil
+		}
+		p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program}
+		switch {
+		case t.brief:
+			p.lasts = 5 * time.Second
+		case p.kind == sentinel:
+			p.lasts = 20 * time.Second
+		}
+		if slices.Contains(p.nemeses, "N11") {
+			p.old = t.old
+		}
+		v, err := t.playOne(p)
+		if err != nil {
+			return fmt.Errorf("scene %d, %s, %s: %w", p.number, title, p.kind, err)
+		}
+		t.report.take(v)
+	}
+	return t.ctx.Err()
+}
+
+func (t *torture) playControls() {
+	list, allowed := controls, 10*time.Minute
+	if t.brief {
+		list, allowed = []control{controls[0], controls[3]}, time.Minute
+	}
+	for _, c := range list {
+		said, err := t.tryControl(c, min(allowed, max(t.lasts/10, time.Minute)))
+		if err != nil {
+			t.report.failed = append(t.report.failed, err.Error())
+			said = "NOT CAUGHT"
+		}
+		t.report.controls = append(t.report.controls, fmt.Sprintf("%-30s %s", c.name, said))
+		t.logf("control %s: %s %v", c.name, said, err)
+	}
+}
+
+// next is the title of the n-th scene: each nemesis alone, and then pairs by lot.
+func (t *torture) next(n int) (string, bool) {
+	if len(t.only) > 0 {
+		return t.only[n%len(t.only)], true
+	}
+	var singles []string
+	for _, x := range nemeses {
+		if x.name != "N8" || t.stage.shim != nil {
+			singles = append(singles, x.name)
+		}
+	}
+	if n < len(singles) {
+		return singles[n], true
+	}
+	for !t.brief {
+		a, b := pick(t.random, singles...), pick(t.random, singles...)
+		if a < b && len(t.possible(a+"+"+b)) > 0 {
+			return a + "+" + b, true
+		}
+	}
+	return "", false
+}
+
+// possible are the topologies that all nemeses of a title can have.
+func (t *torture) possible(title string) (all []string) {
+	for _, kind := range kinds {
+		fits := true
+		for _, name := range strings.Split(title, "+") {
+			n := nemesisNamed(name)
+			fits = fits && n != nil && (n.kinds == nil || slices.Contains(n.kinds, kind))
+		}
+		if fits {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+func (t *torture) topology(title string) string {
+	all := t.possible(title)
+	switch {
+	case t.kind != "":
+		return t.kind
+	case len(all) == 0:
+		return alone
+	case t.brief && len(all) == len(kinds): // Sentinels take their time; N6 has them
+		return pick(t.random, alone, appended, cluster)
+	}
+	return pick(t.random, all...)
+}
+
+// playOne plays one scene.
+func (t *torture) playOne(p *plan) (*verdict, error) {
+	t.scenes++
+	p.number, p.hosts, p.jobs = t.scenes, 4, 5
+	if err := t.ctx.Err(); err != nil {
+		return nil, err
+	}
+	s, err := t.stage.newScene(p)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	v, err := s.play()
+	if err == nil {
+		t.logf("s%d %s on %s: %v, %d calls, %d runs, %d faulted, %d violations", p.number, p.title(), p.kind,
+			time.Since(began).Round(time.Second), v.figures.asks, v.figures.runs, v.figures.faulted, len(v.violations))
+	}
+	return v, err
+}
