@@ -23,7 +23,7 @@ func repository() (string, error) {
 func buildFrom(tree, program string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-tags=urfave_cli_no_docs,urfave_cli_no_suggest", "-o", program, ".")
 	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, out)
 	}

@@ -40,7 +40,7 @@ type dossier struct {
 	byToken  map[int64]*work
 	fenced   []fencedRow // in commit order
 	once     map[string]int
-	requests []*request // in the order in which the server executed them
+	requests []*request // in the order in which the server executed them; of unknown outcome, in which they were sent
 	entries  map[string]*entry
 	events   []event
 }
@@ -62,7 +62,7 @@ func (s *scene) gather(l *line) (*dossier, error) {
 			d.requests = append(d.requests, r)
 		}
 	}
-	slices.SortStableFunc(d.requests, func(a, b *request) int { return cmp.Compare(a.executed, b.executed) })
+	slices.SortStableFunc(d.requests, func(a, b *request) int { return cmp.Compare(a.when(), b.when()) })
 	for _, w := range d.byToken {
 		d.works = append(d.works, w)
 	}
@@ -164,8 +164,8 @@ func (d *dossier) complete(w *work) {
 	w.excused = d.excuse(w)
 }
 
-// excuse finds what the promise does not cover: a tree frozen with its guard, a command's first second, in which there is
-// no guard yet, and a machine that did not keep up by more than a lease has in hand.
+// excuse finds what the promise does not cover: a tree frozen with its guard, and a command's first second, in which there
+// is no guard yet.
 func (d *dossier) excuse(w *work) string {
 	if w.life == nil {
 		return ""
@@ -185,13 +185,15 @@ func (d *dossier) excuse(w *work) string {
 			return "a grandchild, and onceonly killed before it had a guard"
 		}
 	}
-	slack := d.line.lease / 40 // half of what the kill has in hand
-	for _, x := range h.stalls {
-		if x.late > slack && x.at > w.deadline-boot(time.Second) && x.at < max(w.last, w.deadline)+boot(time.Second) {
-			return fmt.Sprintf("this machine stood still for %v", x.late.Round(time.Millisecond))
-		}
-	}
 	return ""
+}
+
+// stalled says whether this machine stood still for half of what a lease has in hand, just when it mattered: when an
+// attempt was to be killed.
+func (d *dossier) stalled(w *work) bool {
+	return slices.ContainsFunc(d.history.stalls, func(x stall) bool {
+		return x.late > d.line.lease/40 && x.at > w.deadline-boot(x.late) && x.at < w.last+boot(100*time.Millisecond)
+	})
 }
 
 // guardKilled says whether the guard was killed while its onceonly was frozen, or just before.

@@ -17,7 +17,7 @@ type figures struct {
 	refused    int // stale writes that the fence did not take
 	stale      int // ends that came after another attempt
 	falseStops int // stopped, though nothing was wrong for two leases
-	stalled    int // runs excused because this machine stood still
+	stalled    int // violations that came of this machine standing still
 	linear     int // questions in histories found linearizable
 	undecided  int
 	overlaps   []time.Duration
@@ -44,7 +44,7 @@ func (s *scene) count(v figures, all []*dossier) figures {
 		if strings.Contains(a.text, "stopped: ") && !strings.Contains(a.text, "--timeout") &&
 			!s.history.faulted(a.host, a.ended-boot(2*s.lease(a.job)), a.ended) && !s.touched(a.pid) {
 			f.falseStops++
-			s.stage.logf("s%d: stopped for nothing: %s", s.number, a.text)
+			s.stage.logf("s%d: %s stopped for nothing: %s%s", s.number, a.who(), a.text, s.history.before(a.host, a.ended))
 		}
 	}
 	return f
@@ -86,9 +86,6 @@ func (d *dossier) count(f *figures) {
 		end := min(w.life.exits, max(w.last, w.life.began))
 		if d.touched(w.life.wrapper) || d.history.faulted(w.life.host, w.life.began, end) {
 			f.faulted++
-		}
-		if strings.Contains(w.excused, "stood still") {
-			f.stalled++
 		}
 		if d.line.standby && w.ask != nil && w.ask.dead() {
 			for _, next := range d.works[i+1:] {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -155,6 +156,19 @@ func (h *history) faulted(host string, from, to boot) bool {
 	return slices.ContainsFunc(h.faults, func(f *fault) bool {
 		return (f.host == "" || f.host == host) && f.begin <= to && f.end >= from
 	})
+}
+
+// before lists the newest faults of a host, each with its begin and end before that instant.
+func (h *history) before(host string, at boot) string {
+	text := ""
+	for i, n := len(h.faults)-1, 0; i >= 0 && n < 5; i-- {
+		if f := h.faults[i]; f.begin < at && (f.host == "" || f.host == host) {
+			text += fmt.Sprintf("\n\t%s from %v to %v before", f.what, at.sub(f.begin).Round(time.Millisecond),
+				at.sub(min(f.end, at)).Round(time.Millisecond))
+			n++
+		}
+	}
+	return text
 }
 
 // living are the commands that have not said that they end, the newest last.

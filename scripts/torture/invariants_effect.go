@@ -65,6 +65,8 @@ func (d *dossier) judgeOverlap(v *verdict) {
 			case d.lossy || d.stepped || w.excused != "" || later.excused != "":
 				v.excused["I3"]++
 				v.figures.overlap(by)
+			case d.stalled(w):
+				v.figures.stalled++
 			default:
 				v.violated("I3", "%s: %s attempt %d (%s) and %s attempt %d (%s) wrote at once for %v", d.line.job, w.slot,
 					w.attempt, w.who(), later.slot, later.attempt, later.who(), by.Round(time.Millisecond))
@@ -80,8 +82,12 @@ func (d *dossier) judgeDeadline(v *verdict, w *work) {
 	if w.deadline == 0 || w.last <= w.deadline.add(deadlineSlack) {
 		return
 	}
-	if w.excused != "" {
+	switch {
+	case w.excused != "":
 		v.excused["I4"]++
+		return
+	case d.stalled(w):
+		v.figures.stalled++
 		return
 	}
 	v.violated("I4", "%s %s attempt %d (%s) wrote until %v after its deadline", d.line.job, w.slot, w.attempt, w.who(),

@@ -49,11 +49,11 @@ func cast(seed, job, slot, attempt string) part {
 	p := part{pause: time.Duration(2+r.IntN(5)) * time.Millisecond, deaf: r.IntN(10) < 4, grandchild: r.IntN(5) == 0}
 	switch n := r.IntN(10); {
 	case n < 4:
-		p.lasts = between(r, 30*time.Millisecond, 300*time.Millisecond)
+		p.lasts = between(r, 20*time.Millisecond, 200*time.Millisecond)
 	case n < 7:
-		p.lasts = between(r, 300*time.Millisecond, 1500*time.Millisecond)
+		p.lasts = between(r, 200*time.Millisecond, 1200*time.Millisecond)
 	default:
-		p.lasts = between(r, 1500*time.Millisecond, 5*time.Second)
+		p.lasts = between(r, 1200*time.Millisecond, 4*time.Second)
 	}
 	switch n := r.IntN(20); {
 	case n < 4:

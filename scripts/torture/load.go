@@ -41,7 +41,7 @@ func (s *scene) askAlong(l *line) {
 				}
 			}()
 		}
-		if !s.pause(between(r, 300*time.Millisecond, 2*l.lease)) {
+		if !s.pause(between(r, 200*time.Millisecond, 3*time.Second)) {
 			return
 		}
 	}

@@ -18,7 +18,7 @@ type nemesis struct {
 var nemeses = []*nemesis{
 	{"N1", "kill -9 of onceonly, guard, command", nil, (*scene).armTraps, 300 * time.Millisecond},
 	{"N2", "onceonly, guard, command, host frozen", nil, (*scene).freeze, time.Second},
-	{"N3", "host cut off from Redis, one way or both", nil, (*scene).partition, 2 * time.Second},
+	{"N3", "host cut off from Redis, one way or both", nil, (*scene).partition, time.Second},
 	{"N4", "latency, resets, half answers, late copies", nil, (*scene).disturb, time.Second},
 	{"N5", "Redis killed and restarted, same data", []string{appended}, (*scene).restart, 2 * time.Second},
 	{"N5-lossy", "Redis restarted empty or with data lost", []string{alone, appended}, (*scene).restartLossy, 3 * time.Second},
@@ -117,7 +117,8 @@ func (s *scene) bring(r *rand.Rand, name string, hosts []*host, what string, w w
 	for _, h := range hosts {
 		h.net.turn(w)
 	}
-	s.pause(between(r, 200*time.Millisecond, 3*s.longestLease()))
+	longest := time.Duration(pick(r, 1, 1, 1, 3)) * s.longestLease()
+	s.pause(between(r, 200*time.Millisecond, longest))
 	for _, h := range hosts {
 		h.net.turn(weather{})
 		if w.noReplies || w.noRequests { // what was lost is never sent again: the connection is dead

@@ -77,9 +77,14 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.verdict())
 }
 
+// void says whether the round proves nothing.
+func (r *report) void() bool { return len(r.failed) > 0 || len(r.titles) == 0 }
+
+func (r *report) wrong() bool { return r.void() || r.violations() > 0 }
+
 func (r *report) verdict() string {
 	switch {
-	case len(r.failed) > 0 || len(r.titles) == 0:
+	case r.void():
 		return "VOID: the torture itself has failed"
 	case r.violations() > 0:
 		return fmt.Sprintf("FAILED: %d violations", r.violations())

@@ -131,3 +131,11 @@ func (r *request) extends() bool {
 	}
 	return false
 }
+
+// when is an instant not before its execution; where nobody knows whether it was executed, not after.
+func (r *request) when() boot {
+	if r.executed == never {
+		return r.received
+	}
+	return r.executed
+}

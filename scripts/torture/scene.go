@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -124,7 +125,7 @@ func (s *scene) newLine(job string) *line {
 }
 
 // play runs the scene and returns what is wrong.
-func (s *scene) play() (*verdict, error) {
+func (s *scene) play(ctx context.Context) (*verdict, error) {
 	defer s.clear()
 	done := make(chan struct{})
 	var watchers sync.WaitGroup
@@ -139,11 +140,17 @@ func (s *scene) play() (*verdict, error) {
 	for _, name := range s.nemeses {
 		faults.Go(func() { s.inflict(name) })
 	}
-	s.pause(s.lasts)
+	select {
+	case <-time.After(s.lasts):
+	case <-ctx.Done():
+	}
 	close(s.over)
 	faults.Wait()
 	s.traps.disarm()
-	err := s.settle()
+	err := ctx.Err()
+	if err == nil {
+		err = s.settle()
+	}
 	close(done)
 	watchers.Wait()
 	if err != nil {

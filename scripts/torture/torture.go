@@ -117,7 +117,9 @@ func (t *torture) logf(format string, args ...any) {
 // playAll plays the controls, then scene after scene.
 func (t *torture) playAll(began time.Time) error {
 	if t.controls {
-		t.playControls()
+		if err := t.playControls(); err != nil {
+			return err
+		}
 	}
 	for n := 0; t.ctx.Err() == nil; n++ {
 		title, more := t.next(n)
@@ -143,7 +145,8 @@ func (t *torture) playAll(began time.Time) error {
 	return t.ctx.Err()
 }
 
-func (t *torture) playControls() {
+// playControls notes which of them were caught.
+func (t *torture) playControls() error {
 	list, allowed := controls, 10*time.Minute
 	if t.brief {
 		list, allowed = []control{controls[0], controls[3]}, time.Minute
@@ -157,6 +160,7 @@ func (t *torture) playControls() {
 		t.report.controls = append(t.report.controls, fmt.Sprintf("%-30s %s", c.name, said))
 		t.logf("control %s: %s %v", c.name, said, err)
 	}
+	return t.ctx.Err()
 }
 
 // next is the title of the n-th scene: each nemesis alone, and then pairs by lot.
@@ -213,7 +217,7 @@ func (t *torture) topology(title string) string {
 // playOne plays one scene.
 func (t *torture) playOne(p *plan) (*verdict, error) {
 	t.scenes++
-	p.number, p.hosts, p.jobs = t.scenes, 4, 5
+	p.number, p.hosts, p.jobs = t.scenes, 4, 8
 	if err := t.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -222,7 +226,7 @@ func (t *torture) playOne(p *plan) (*verdict, error) {
 		return nil, err
 	}
 	began := time.Now()
-	v, err := s.play()
+	v, err := s.play(t.ctx)
 	if err == nil {
 		t.logf("s%d %s on %s: %v, %d calls, %d runs, %d faulted, %d violations", p.number, p.title(), p.kind,
 			time.Since(began).Round(time.Second), v.figures.asks, v.figures.runs, v.figures.faulted, len(v.violations))

@@ -179,11 +179,12 @@ func (t *traps) settled(q *request) {
 		return
 	}
 	if r := t.sprung(step); r != nil {
-		pid := t.wrapper(q)
-		go func() {
-			time.Sleep(between(r, 0, 400*time.Microsecond))
+		if step == stepAnswered {
+			time.Sleep(between(r, 0, 200*time.Microsecond))
+		}
+		if pid := t.wrapper(q); pid != 0 {
 			t.kill(step, "wrapper", q.run, pid, pid)
-		}()
+		}
 	}
 }
 
