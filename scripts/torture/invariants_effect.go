@@ -70,6 +70,7 @@ func (d *dossier) judgeOverlap(v *verdict) {
 			default:
 				v.violated("I3", "%s: %s attempt %d (%s) and %s attempt %d (%s) wrote at once for %v", d.line.job, w.slot,
 					w.attempt, w.who(), later.slot, later.attempt, later.who(), by.Round(time.Millisecond))
+				v.because(d, later.first, w.run, later.run)
 			}
 		}
 	}
@@ -92,6 +93,7 @@ func (d *dossier) judgeDeadline(v *verdict, w *work) {
 	}
 	v.violated("I4", "%s %s attempt %d (%s) wrote until %v after its deadline", d.line.job, w.slot, w.attempt, w.who(),
 		w.last.sub(w.deadline).Round(time.Millisecond))
+	v.because(d, w.deadline, w.run)
 }
 
 // who is host:pid of the onceonly above.

@@ -27,6 +27,7 @@ func (d *dossier) judgeEnds(v *verdict) {
 		}
 		if len(told[w.token]) == 0 && !d.lossy && d.mustReport(w) {
 			v.violated("I5", "%s %s attempt %d (%s) ended, and the ledger does not know", w.job, w.slot, w.attempt, w.who())
+			v.because(d, w.sign(), w.run)
 		}
 	}
 	for slot, e := range d.entries {
@@ -80,6 +81,7 @@ func (d *dossier) judgeGrants(v *verdict) {
 			if holder != nil && holder.run != r.run && r.executed < until {
 				v.violated("I7", "%s: %s begun by %.6s %v before the lease of %.6s was over", d.line.job, r.slot, r.run,
 					until.sub(r.executed).Round(time.Millisecond), holder.run)
+				v.because(d, r.executed, r.run, holder.run)
 			}
 			if f := finished[r.slot]; f != nil && f.executed < r.received {
 				v.violated("I7", "%s: %s begun again, and was done", d.line.job, r.slot)
@@ -121,6 +123,9 @@ func (d *dossier) judgeSettled(v *verdict) {
 			v.violated("I9", "%s %s: attempt %d of %d never reported, and nobody took over", d.line.job, slot, e.Attempt, d.line.attempts)
 		case e.State == "running" && !d.lossy && !d.reason(e):
 			v.violated("I6", "%s %s is uncertain, and its onceonly (%s:%d) was not killed", d.line.job, slot, e.Host, e.PID)
+			if w := d.byToken[e.Token]; w != nil {
+				v.because(d, w.sign(), e.RunID)
+			}
 		}
 	}
 }

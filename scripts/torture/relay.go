@@ -64,10 +64,7 @@ func (r *relay) down() {
 			r.abandon()
 			return
 		}
-		q := r.next()
-		if q == nil { // a message to a subscriber
-			q = &request{kind: "other"}
-		}
+		q := r.next(raw[0] == '>')
 		q.executed = bootNow()
 		if q.kind != "other" {
 			q.answer(raw, words)
@@ -91,17 +88,17 @@ func (r *relay) down() {
 	}
 }
 
-func (r *relay) next() *request {
+// next is the request that a value answers. A message to a subscriber answers none, and belongs to the subscription.
+func (r *relay) next(message bool) *request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.pending) == 0 {
-		return nil
+	if message || len(r.pending) == 0 {
+		return &request{kind: "other", state: "SUBSCRIBE"}
 	}
 	q := r.pending[0]
-	if q.state == "SUBSCRIBE" { // all that follows are messages
-		return q
+	if !strings.HasSuffix(q.state, "SUBSCRIBE") { // in RESP 2, all that follows are messages
+		r.pending = r.pending[1:]
 	}
-	r.pending = r.pending[1:]
 	return q
 }
 
@@ -119,7 +116,7 @@ func (r *relay) abandon() {
 // translate puts the host's own ports in place of the servers' where a Sentinel or a cluster node tells of them: all
 // have five digits. So a host cannot get past its proxies.
 func (r *relay) translate(q *request, raw []byte) []byte {
-	if q.state != "SENTINEL" && q.state != "CLUSTER" && q.state != "SUBSCRIBE" && q.state != "PSUBSCRIBE" {
+	if q.state != "SENTINEL" && q.state != "CLUSTER" && !strings.HasSuffix(q.state, "SUBSCRIBE") {
 		return raw
 	}
 	for target, port := range r.proxy.network.ports() {

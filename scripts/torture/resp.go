@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readRESP reads one value of RESP 2 as it is, and the strings in it, simple or bulk; a nil is "\x00".
+// readRESP reads one value of RESP 2 or 3 as it is, and the strings in it, simple or bulk; a nil is "\x00".
 func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -16,9 +16,11 @@ func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
 	text := strings.TrimRight(string(line[1:]), "\r\n")
 	n, _ := strconv.Atoi(text)
 	switch line[0] {
-	case '$':
+	case '$', '=', '!':
 		return readBulk(in, line, n)
-	case '*':
+	case '%', '|':
+		n *= 2
+	case '*', '~', '>':
 	default:
 		return line, []string{text}, nil
 	}

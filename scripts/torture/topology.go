@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,7 @@ func (t *topology) joinCluster() error {
 // Names of the master among Sentinels, and how soon they think it gone: less than a lease.
 const (
 	masterName = "ledger"
-	downAfter  = 700 // ms
+	downAfter  = 1000 // ms
 )
 
 func (t *topology) buildSentinel(dir string) error {
@@ -131,6 +132,13 @@ func (t *topology) whole() bool {
 		}
 	}
 	return true
+}
+
+// moved says whether the Sentinels have ever made another master.
+func (t *topology) moved() bool {
+	said, _ := t.sentinels[0].admin.Do(context.Background(), "sentinel", "master", masterName).StringSlice()
+	i := slices.Index(said, "config-epoch")
+	return i < 0 || said[i+1] != "0"
 }
 
 // master is the node that the Sentinels name, nil while they disagree.

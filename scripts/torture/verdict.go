@@ -14,7 +14,7 @@ type verdict struct {
 }
 
 // A violation is one broken invariant.
-type violation struct{ invariant, text string }
+type violation struct{ invariant, text, story string }
 
 // The invariants, and what is said of them.
 var invariants = []struct{ name, what string }{
@@ -35,6 +35,10 @@ var invariants = []struct{ name, what string }{
 func (s *scene) verdict() (*verdict, error) {
 	v := &verdict{scene: s.plan, excused: map[string]int{}}
 	var all []*dossier
+	if s.kind == sentinel && slices.Contains(s.nemeses, "N6") == false && s.topology.moved() {
+		s.stage.logf("s%d: the Sentinels made another master by themselves", s.number)
+		s.lossy = true
+	}
 	for _, l := range s.lines {
 		d, err := s.gather(l)
 		if err != nil {
@@ -52,13 +56,18 @@ func (s *scene) verdict() (*verdict, error) {
 	s.judgeProcesses(v)
 	v.figures = s.count(v.figures, all)
 	for _, x := range v.violations {
-		s.stage.logf("s%d %s %s: %s: %s", s.number, s.title(), s.kind, x.invariant, x.text)
+		s.stage.logf("s%d %s %s: %s: %s%s", s.number, s.title(), s.kind, x.invariant, x.text, x.story)
 	}
 	return v, nil
 }
 
 func (v *verdict) violated(invariant, format string, args ...any) {
-	v.violations = append(v.violations, violation{invariant, fmt.Sprintf(format, args...)})
+	v.violations = append(v.violations, violation{invariant: invariant, text: fmt.Sprintf(format, args...)})
+}
+
+// because adds the story of some runs to the newest violation.
+func (v *verdict) because(d *dossier, at boot, runs ...string) {
+	v.violations[len(v.violations)-1].story = d.trace(at, runs...)
 }
 
 // found says whether one of the invariants is broken.
