@@ -12,32 +12,33 @@ import (
 type control struct {
 	name    string
 	edits   []edit
-	loose   bool
+	loose   bool // the judge's fence is what is taken out
+	mood    string
 	nemeses []string
 	shows   []string
 }
 
 var controls = []control{
 	{"no ownership check", []edit{{"scripts/begin.lua", "local mine = string.sub(held, 1, 32) == q.run_id or", "local mine = true or"}},
-		false, []string{"N1"}, []string{"I3", "I7", "I11"}},
+		false, "", []string{"N1"}, []string{"I3", "I7", "I11"}},
 	{"no list of ended attempts", []edit{{"scripts/entry.lua", "for k, a in ipairs(e.earlier or {}) do\n    if", "for k, a in ipairs({}) do\n    if"}},
-		false, []string{"N4"}, []string{"I5", "I6", "I7"}},
+		false, quarrelsome, []string{"N1", "N4"}, []string{"I1", "I5", "I6", "I7"}},
 	{"token apart from the lease", []edit{
 		{"lock.go", "q.RunID, q.Now = s.runID, millis(s.wall())",
 			"q.RunID, q.Now = s.runID, millis(s.wall())\n\tapart, _ := s.ledger.Incr(ctx, s.ledger.keys(s.job)[1]).Result()"},
 		{"lock.go", "if err == nil && r.Verdict == \"run\" {", "if err == nil && r.Verdict == \"run\" {\n\t\tr.Token = apart"}},
-		false, []string{"N4"}, []string{"I1"}},
+		false, quarrelsome, []string{"N4"}, []string{"I1"}},
 	{"no guard process", []edit{{"guard.go", "guardAfter = time.Second", "guardAfter = time.Hour"}},
-		false, []string{"N2"}, []string{"I3", "I4", "I10"}},
+		false, tedious, []string{"N2"}, []string{"I3", "I4", "I10"}},
 	{"deadline at 1.2 of the lease", []edit{{"lock.go", "s.ends().add(-s.ttl / killMargin)", "s.ends().add(s.ttl / 5)"}},
-		false, []string{"N3"}, []string{"I3", "I4"}},
+		false, tedious, []string{"N3"}, []string{"I3", "I4"}},
 	{"release before finish", []edit{{"lock.go", "s.step.compose(releaseLua, finishLua, e)",
 		"s.ledger.Del(ctx, s.ledger.keys(s.job)[0])\n\ts.step.compose(releaseLua, finishLua, e)"}},
-		false, []string{"N1", "N4"}, []string{"I7", "I11"}},
-	{"fence checked, then written", nil, true, []string{"N2"}, []string{"I1"}},
+		false, quarrelsome, []string{"N1", "N4"}, []string{"I7", "I11"}},
+	{"fence checked, then written", nil, true, tedious, []string{"N2"}, []string{"I1"}},
 }
 
-const controlScene = 10 * time.Second
+const controlScene = 8 * time.Second
 
 // tryControl plays scenes with the control until it is caught.
 func (t *torture) tryControl(c control, allowed time.Duration) (string, error) {
@@ -50,7 +51,8 @@ func (t *torture) tryControl(c control, allowed time.Duration) (string, error) {
 		}
 	}
 	for scenes := 1; ; scenes++ {
-		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: program, loose: c.loose})
+		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: program, loose: c.loose,
+			mood: c.mood, expected: true})
 		if err != nil {
 			return "", err
 		}

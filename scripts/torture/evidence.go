@@ -205,5 +205,5 @@ func (d *dossier) guardKilled(f *freeze) bool {
 }
 
 func (d *dossier) grandchild(w *work) bool {
-	return cast(d.stage.seed, w.job, w.slot, fmt.Sprint(w.attempt)).grandchild
+	return cast(d.stage.seed, d.mood, w.job, w.slot, fmt.Sprint(w.attempt)).grandchild
 }

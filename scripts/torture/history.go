@@ -57,7 +57,7 @@ type kill struct {
 type freeze struct {
 	target     string // wrapper, guard, command, all
 	wrapper    int
-	guarded    bool // a guard was there, and was not frozen
+	guarded    bool // the command was old enough to have a guard
 	begin, end boot
 }
 
@@ -169,6 +169,19 @@ func (h *history) before(host string, at boot) string {
 		}
 	}
 	return text
+}
+
+// frozen says whether something of a wrapper is.
+func (h *history) frozen(wrapper int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.freezes, func(f *freeze) bool { return f.wrapper == wrapper && f.end == never })
+}
+
+func (h *history) thaw(f *freeze) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.end = bootNow()
 }
 
 // living are the commands that have not said that they end, the newest last.

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Effects: what the judge's sinks show.
 
@@ -36,6 +39,26 @@ func (d *dossier) judgeFence(v *verdict) {
 		newest, runs[row.token] = row.token, row.run
 	}
 	d.judgeOrder(v)
+	if !d.lossy {
+		d.judgeTokens(v)
+	}
+}
+
+// judgeTokens: an attempt that is granted twice, because it asked twice, has one token.
+func (d *dossier) judgeTokens(v *verdict) {
+	granted := map[string]*request{}
+	for _, r := range d.requests {
+		if r.kind != "begin" || r.verdict != "run" {
+			continue
+		}
+		name := fmt.Sprint(r.run, r.try)
+		if before := granted[name]; before != nil && before.token != r.token {
+			v.violated("I1", "%s: %s of %.6s was begun twice, with tokens %d and %d", d.line.job, r.slot, r.run, before.token, r.token)
+			v.because(d, r.executed, r.run)
+			return
+		}
+		granted[name] = r
+	}
 }
 
 // judgeOrder: a command that starts later has the greater token.

@@ -68,31 +68,24 @@ func (d *dossier) judgeStarts(v *verdict) {
 
 // judgeGrants: no lease is granted while another may last, and no slot that is done.
 func (d *dossier) judgeGrants(v *verdict) {
-	var holder *request // the newest grant that is not given back
-	until := boot(0)    // and how long it lasts at least
+	var holder *request // the newest grant
+	until := boot(0)    // how long it lasts at least, if it is not given back
 	finished := map[string]*request{}
 	for _, r := range d.requests {
-		if r.executed == never {
-			d.forgive(r, &holder)
-			continue
-		}
 		switch {
 		case r.kind == "begin" && r.verdict == "run":
-			if holder != nil && holder.run != r.run && r.executed < until {
+			if holder != nil && holder.run != r.run && r.executed < until && !d.gaveBack(holder, r.executed) {
 				v.violated("I7", "%s: %s begun by %.6s %v before the lease of %.6s was over", d.line.job, r.slot, r.run,
 					until.sub(r.executed).Round(time.Millisecond), holder.run)
 				v.because(d, r.executed, r.run, holder.run)
 			}
 			if f := finished[r.slot]; f != nil && f.executed < r.received {
 				v.violated("I7", "%s: %s begun again, and was done", d.line.job, r.slot)
+				v.because(d, r.executed, r.run, f.run)
 			}
 			holder, until = r, r.received.add(d.line.lease-leaseGrain)
-		case holder == nil || r.run != holder.run:
-		case r.extends():
+		case holder != nil && r.run == holder.run && r.extends():
 			until = max(until, r.received.add(d.line.lease-leaseGrain))
-		case r.kind == "renew" || r.kind == "finish" && r.kept:
-		case r.failed == "":
-			holder = nil // given back, or lost
 		}
 		if r.kind == "finish" && r.state == "done" && r.verdict == "ok" {
 			finished[r.slot] = r
@@ -103,11 +96,13 @@ func (d *dossier) judgeGrants(v *verdict) {
 // leaseGrain: Redis counts in milliseconds, from its own reading of the clock at the beginning of a command.
 const leaseGrain = 3 * time.Millisecond
 
-// forgive takes a request of unknown outcome for one that gave the lease back.
-func (d *dossier) forgive(r *request, holder **request) {
-	if *holder != nil && r.run == (*holder).run && (r.kind == "finish" || r.kind == "begin") {
-		*holder = nil
-	}
+// gaveBack says whether the run of a grant may have given its lease back by then: with an end, or with a question for
+// another attempt that was not granted, or of which nobody knows.
+func (d *dossier) gaveBack(grant *request, by boot) bool {
+	return slices.ContainsFunc(d.requests, func(r *request) bool {
+		return r.run == grant.run && r.received >= grant.received && r.received <= by &&
+			(r.kind == "finish" && !r.kept || (r.kind == "begin" || r.kind == "regain") && !r.extends())
+	})
 }
 
 // judgeSettled is I9, and I6's second half: after all, every slot is done, failed, or uncertain with a reason.

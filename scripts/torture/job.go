@@ -26,6 +26,7 @@ const (
 	envSeed  = "TORTURE_SEED"  // decides what the job does
 	envBrief = "TORTURE_BRIEF" // last no longer than this, ms
 	envLoose = "TORTURE_LOOSE" // fence by check, then write
+	envMood  = "TORTURE_MOOD"  // quarrelsome, tedious, or neither
 	envPart  = "TORTURE_PART"  // what the job's grandchild is to do
 )
 
@@ -44,22 +45,28 @@ type part struct {
 }
 
 // cast decides by lot; the same attempt of the same slot has the same lot, whoever runs it.
-func cast(seed, job, slot, attempt string) part {
+func cast(seed, mood, job, slot, attempt string) part {
 	r := newRandom(seed, job, slot, attempt)
 	p := part{pause: time.Duration(2+r.IntN(5)) * time.Millisecond, deaf: r.IntN(10) < 4, grandchild: r.IntN(5) == 0}
-	switch n := r.IntN(10); {
-	case n < 4:
+	switch n := r.IntN(20); {
+	case mood == tedious || n < 2:
+		p.lasts = between(r, 4*time.Second, 9*time.Second)
+	case n < 10:
 		p.lasts = between(r, 20*time.Millisecond, 200*time.Millisecond)
-	case n < 7:
+	case n < 15:
 		p.lasts = between(r, 200*time.Millisecond, 1200*time.Millisecond)
 	default:
 		p.lasts = between(r, 1200*time.Millisecond, 4*time.Second)
 	}
+	often := 4
+	if mood == quarrelsome {
+		often = 13
+	}
 	switch n := r.IntN(20); {
-	case n < 4:
-		p.status = statusFailing
-	case n == 4:
+	case n == 19:
 		p.status = -1
+	case n < often:
+		p.status = statusFailing
 	}
 	if ms, err := strconv.Atoi(os.Getenv(envBrief)); err == nil {
 		p.lasts = min(p.lasts, time.Duration(ms)*time.Millisecond)
@@ -91,7 +98,7 @@ func newWorker() *worker {
 // jobMain is the leader of the command's process group.
 func jobMain() int {
 	w := newWorker()
-	p := cast(os.Getenv(envSeed), w.job, w.slot, strconv.Itoa(w.attempt))
+	p := cast(os.Getenv(envSeed), os.Getenv(envMood), w.job, w.slot, strconv.Itoa(w.attempt))
 	if p.deaf {
 		signal.Ignore(unix.SIGTERM)
 	}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A nemesis makes one kind of fault, again and again, until the scene is over, and leaves all well.
@@ -17,7 +19,7 @@ type nemesis struct {
 
 var nemeses = []*nemesis{
 	{"N1", "kill -9 of onceonly, guard, command", nil, (*scene).armTraps, 300 * time.Millisecond},
-	{"N2", "onceonly, guard, command, host frozen", nil, (*scene).freeze, time.Second},
+	{"N2", "onceonly, guard, command, host frozen", nil, (*scene).freeze, 600 * time.Millisecond},
 	{"N3", "host cut off from Redis, one way or both", nil, (*scene).partition, time.Second},
 	{"N4", "latency, resets, half answers, late copies", nil, (*scene).disturb, time.Second},
 	{"N5", "Redis killed and restarted, same data", []string{appended}, (*scene).restart, 2 * time.Second},
@@ -62,7 +64,10 @@ func (s *scene) armTraps(r *rand.Rand) {
 	s.traps.arm(step, newRandom(s.stage.seed, step, date(r.IntN(10000))))
 }
 
-// freeze stops a part of what runs on a host for up to three leases.
+// hasGuardAfter is how old a command is when it must have a guard.
+const hasGuardAfter = 1300 * time.Millisecond
+
+// freeze stops a part of what runs on a host for up to three leases, and lets others be frozen meanwhile.
 func (s *scene) freeze(r *rand.Rand) {
 	living := s.history.living()
 	if len(living) == 0 {
@@ -70,31 +75,34 @@ func (s *scene) freeze(r *rand.Rand) {
 	}
 	l := pick(r, living...)
 	guard := guardOf(l.wrapper)
-	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all"), wrapper: l.wrapper, end: never}
+	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all"), wrapper: l.wrapper, end: never,
+		guarded: since(l.began) > hasGuardAfter}
 	pids := []int{l.wrapper}
-	switch f.target {
-	case "wrapper":
-		f.guarded = guard != 0
-	case "guard":
+	switch {
+	case f.target == "guard" && guard == 0 || s.history.frozen(l.wrapper):
+		return
+	case f.target == "guard":
 		pids = []int{guard}
-		if guard == 0 {
-			return
-		}
-	case "command":
+	case f.target == "command":
 		pids = []int{-l.pid}
-	case "all":
+	case f.target == "all":
 		pids = []int{guard, l.wrapper, -l.pid}
 	}
+	lease := s.lease(l.job)
+	lasts := between(r, lease/10, 3*lease)
 	ended := s.history.begin("N2", l.host, f.target+" frozen")
 	f.begin = bootNow()
 	s.history.addFreeze(f)
-	send(19, pids...)
-	lease := s.lease(l.job)
-	s.pause(between(r, lease/10, 3*lease))
-	slices.Reverse(pids)
-	send(18, pids...)
-	f.end = bootNow()
-	ended()
+	send(unix.SIGSTOP, pids...)
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		s.pause(lasts)
+		slices.Reverse(pids)
+		send(unix.SIGCONT, pids...)
+		s.history.thaw(f)
+		ended()
+	}()
 }
 
 // partition cuts a host, or all, off from Redis.
@@ -111,21 +119,31 @@ func (s *scene) partition(r *rand.Rand) {
 	s.bring(r, name, hosts, what, w, "N3")
 }
 
-// bring makes a weather for a while.
+// bring makes a weather for a while, on hosts that have none, and lets other hosts have theirs meanwhile.
 func (s *scene) bring(r *rand.Rand, name string, hosts []*host, what string, w weather, nemesis string) {
+	longest := time.Duration(pick(r, 1, 1, 1, 3)) * s.longestLease()
+	lasts := between(r, 200*time.Millisecond, longest)
+	for _, h := range hosts {
+		if h.net.now() != (weather{}) {
+			return
+		}
+	}
 	ended := s.history.begin(nemesis, name, what)
 	for _, h := range hosts {
 		h.net.turn(w)
 	}
-	longest := time.Duration(pick(r, 1, 1, 1, 3)) * s.longestLease()
-	s.pause(between(r, 200*time.Millisecond, longest))
-	for _, h := range hosts {
-		h.net.turn(weather{})
-		if w.noReplies || w.noRequests { // what was lost is never sent again: the connection is dead
-			h.net.cut()
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		s.pause(lasts)
+		for _, h := range hosts {
+			h.net.turn(weather{})
+			if w.noReplies || w.noRequests { // what was lost is never sent again: the connection is dead
+				h.net.cut()
+			}
 		}
-	}
-	ended()
+		ended()
+	}()
 }
 
 // disturb delays, resets, and cuts answers in the middle.

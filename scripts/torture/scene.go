@@ -40,10 +40,17 @@ type plan struct {
 	loose    bool   // the fence is checked apart from the write
 	hosts    int
 	jobs     int
-	moderate bool // wait for the facts of the control that it is: stop as soon as something is found
+	mood     string
+	expected bool // what is found is what should be found, and is not told
 }
 
 func (p *plan) title() string { return strings.Join(p.nemeses, "+") }
+
+// A mood is what the commands of a scene are like.
+const (
+	quarrelsome = "quarrelsome" // they mostly fail, with three attempts, and all hosts stand by
+	tedious     = "tedious"     // they last for several leases
+)
 
 type scene struct {
 	*plan
@@ -103,7 +110,8 @@ func (s *scene) addHost(name string) error {
 	}
 	var err error
 	h.url, err = s.topology.url(h.net)
-	h.env = []string{envSink + "=" + s.stage.judge.url(), envHook + "=" + s.stage.hook.path, envSeed + "=" + s.stage.seed}
+	h.env = []string{envSink + "=" + s.stage.judge.url(), envHook + "=" + s.stage.hook.path, envSeed + "=" + s.stage.seed,
+		envMood + "=" + s.mood}
 	if s.loose {
 		h.env = append(h.env, envLoose+"=1")
 	}
@@ -117,7 +125,10 @@ func (s *scene) newLine(job string) *line {
 	l := &line{job: job, lease: pick(r, 2*time.Second, 3*time.Second), attempts: 1 + r.IntN(3), overlap: pick(r, "skip", "wait"),
 		grace: pick(r, 100*time.Millisecond, 400*time.Millisecond, 2*time.Second), patience: pick(r, time.Second, 3*time.Second),
 		waits: pick(r, 3*time.Second, 6*time.Second)}
-	l.standby = l.attempts > 1 && r.IntN(3) > 0
+	if s.mood == quarrelsome {
+		l.attempts = 3
+	}
+	l.standby = s.mood == quarrelsome || l.attempts > 1 && r.IntN(3) > 0
 	if r.IntN(4) == 0 {
 		l.timeout = 2 * time.Second
 	}

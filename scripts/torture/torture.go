@@ -133,6 +133,7 @@ func (t *torture) playAll(began time.Time) error {
 		case p.kind == sentinel:
 			p.lasts = 20 * time.Second
 		}
+		p.mood = pick(t.random, "", "", quarrelsome, tedious)
 		if slices.Contains(p.nemeses, "N11") {
 			p.old = t.old
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,11 +33,12 @@ var steps = []string{stepSpawned, stepBegin, stepBegun, stepAnswered, stepStarte
 
 // traps are the scene's. It watches the networks of all hosts.
 type traps struct {
-	scene *scene
-	mu    sync.Mutex
-	armed map[string]*rand.Rand // step -> what decides what happens there
-	drops map[string]int        // kind -> how many replies to lose
-	lates int                   // requests to deliver late
+	scene  *scene
+	mu     sync.Mutex
+	armed  map[string]*rand.Rand // step -> what decides what happens there
+	drops  map[string]int        // kind -> how many replies to lose
+	lates  int                   // requests to deliver late
+	doomed string                // a run to be killed as soon as it has started
 }
 
 func (t *traps) arm(step string, r *rand.Rand) {
@@ -117,7 +119,10 @@ func (t *traps) asked(q *request) fate {
 	defer t.mu.Unlock()
 	if q.kind == "begin" && t.lates > 0 {
 		t.lates = 0
-		t.deliver(q, time.Duration(rand.Int64N(int64(3*time.Second))))
+		if slices.Contains(t.scene.nemeses, "N1") && rand.IntN(2) == 0 {
+			t.doomed = q.run
+		}
+		t.deliver(q, time.Duration(rand.Int64N(int64(8*time.Second))))
 		return late
 	}
 	return pass
@@ -217,6 +222,13 @@ func (t *traps) command(word string, l *life, a *ask) {
 				t.kill(stepExit, "wrapper", l.run, a.pid, a.pid)
 			}()
 		}
+		return
+	}
+	t.mu.Lock()
+	doomed := t.doomed == l.run
+	t.mu.Unlock()
+	if doomed {
+		t.kill(stepStarted, "all", l.run, a.pid, a.pid, -l.pid)
 		return
 	}
 	if r := t.sprung(stepStarted); r != nil {
