@@ -76,13 +76,6 @@ type orphan struct {
 
 func newHistory() *history { return &history{byPID: map[int]*ask{}, lives: map[string]*life{}} }
 
-func (h *history) addAsk(a *ask) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asks = append(h.asks, a)
-	h.byPID[a.pid] = a
-}
-
 func (h *history) addRequest(r *request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -42,7 +42,6 @@ type life struct {
 	began          boot // when the command said that it starts
 	exits          boot // and that it ends
 	status         int
-	grandchild     bool
 }
 
 // A hook is the torture's side.

@@ -99,8 +99,9 @@ func (a *ask) await(s *scene, cmd *exec.Cmd) {
 	a.text = string(text)
 }
 
-// spooled are the ends that the host keeps.
+// spooled are the ends that the host still keeps, and those that it has given up.
 func (h *host) spooled() []string {
 	files, _ := filepath.Glob(filepath.Join(h.state, "*.json"))
-	return files
+	more, _ := filepath.Glob(filepath.Join(h.state, "undelivered", "*"))
+	return append(files, more...)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -18,6 +20,12 @@ func (s *scene) judgeProcesses(v *verdict) {
 			v.violated("I9", "%s %s: onceonly %s does not end", a.job, a.slot, a.who())
 		case !a.dead():
 			s.judgeStatus(v, a)
+		}
+	}
+	for _, h := range s.hosts {
+		for _, name := range h.spooled() {
+			text, _ := os.ReadFile(name)
+			v.violated("I5", "%s still keeps an end: %s %.300s", h.name, filepath.Base(name), text)
 		}
 	}
 	reported := map[string]bool{}

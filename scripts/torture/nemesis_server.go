@@ -81,41 +81,49 @@ func (s *scene) isolate(r *rand.Rand, m *node, what string, d time.Duration) {
 	m.do("acl setuser inner on")
 }
 
+// A refusal is begun by one command and ended by another.
+type refusal struct{ what, begin, end string }
+
 // refuse has Redis say no.
 func (s *scene) refuse(r *rand.Rand) {
 	n := s.topology.nodes[0]
-	type refusal struct{ what, begin, end string }
+	lasts := between(r, 100*time.Millisecond, 2*s.longestLease())
 	x := pick(r, refusal{"memory full", "config set maxmemory 1", "config set maxmemory 0"},
 		refusal{"too few replicas", "config set min-replicas-to-write 2", "config set min-replicas-to-write 0"},
 		refusal{"rights taken", "acl setuser default -eval", "acl setuser default +eval"},
-		refusal{"MISCONF", "config set save", "config set save"}, refusal{"paused", "client pause 600000 all", "client unpause"},
-		refusal{"busy", "", "script kill"}, refusal{"scripts flushed", "script flush", "ping"})
+		refusal{"MISCONF", "", ""},
+		refusal{"paused", fmt.Sprintf("client pause %d all", lasts.Milliseconds()), "ping"}, // nobody could end it before
+		refusal{"busy", "", "script kill"},
+		refusal{"scripts flushed", "script flush", "ping"})
 	ended := s.history.begin("N7", "", x.what)
 	defer ended()
 	switch x.what {
 	case "MISCONF":
-		s.misconf(r, n)
+		s.misconf(n, lasts)
 		return
 	case "busy":
 		go n.do("eval while(true)do;end 0")
 	default:
 		n.do(x.begin)
 	}
-	s.pause(between(r, 100*time.Millisecond, 2*s.longestLease()))
-	if err := await(x.end, 5*time.Second, func() bool { return n.do(x.end) == nil || x.what == "busy" && n.do("ping") == nil }); err != nil {
+	s.pause(lasts)
+	err := await(x.what+" is over", longestRun, func() bool {
+		return n.do(x.end) == nil || (x.what == "busy" && n.do("ping") == nil)
+	})
+	if err != nil {
 		s.stage.logf("s%d: %v", s.number, err)
 	}
 }
 
 // misconf: Redis writes no more when its dump cannot be written. A directory has the dump's name.
-func (s *scene) misconf(r *rand.Rand, n *node) {
+func (s *scene) misconf(n *node, lasts time.Duration) {
 	dump := filepath.Join(n.dir, "dump.rdb")
 	os.Mkdir(dump, 0o700)
 	defer os.Remove(dump)
 	n.admin.ConfigSet(ctxNow(), "save", "3600 1")
 	n.do("bgsave")
 	await("failed dump", 3*time.Second, func() bool { return n.info("rdb_last_bgsave_status") == "err" })
-	s.pause(between(r, 100*time.Millisecond, 2*s.longestLease()))
+	s.pause(lasts)
 	n.admin.ConfigSet(ctxNow(), "save", "")
 }
 

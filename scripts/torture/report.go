@@ -61,6 +61,7 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "N11 mixes in: %s\n", r.mixed)
 	}
 	r.printNemeses(w)
+	r.printLegend(w)
 	r.printSteps(w)
 	r.printInvariants(w)
 	for _, list := range []struct {
@@ -116,6 +117,16 @@ func (r *report) printNemeses(w io.Writer) {
 		percent, all.stale, all.linear, all.undecided)
 	if all.refused == 0 {
 		fmt.Fprintln(w, "no stale write met the fence: too kind")
+	}
+}
+
+// printLegend says what the nemeses are.
+func (r *report) printLegend(w io.Writer) {
+	fmt.Fprintln(w)
+	for _, n := range nemeses {
+		if slices.ContainsFunc(r.titles, func(t string) bool { return slices.Contains(strings.Split(t, "+"), n.name) }) {
+			fmt.Fprintf(w, "%-9s %s\n", n.name, n.what)
+		}
 	}
 }
 

@@ -80,8 +80,18 @@ const (
 	downAfter  = 1000 // ms
 )
 
+const watching = `sentinel monitor %s 127.0.0.1 %d 2
+sentinel down-after-milliseconds %[1]s %[3]d
+sentinel failover-timeout %[1]s 2000
+sentinel auth-user %[1]s inner
+sentinel auth-pass %[1]s inner
+sentinel sentinel-user inner
+sentinel sentinel-pass inner
+`
+
 func (t *topology) buildSentinel(dir string) error {
-	const inner = "appendonly no\nmasteruser inner\nmasterauth inner\nrepl-diskless-sync yes\nrepl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
+	const inner = "appendonly no\nmasteruser inner\nmasterauth inner\nrepl-diskless-sync yes\n" +
+		"repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
 	if err := t.add(dir, "master", nil, inner); err != nil {
 		return err
 	}
@@ -93,10 +103,7 @@ func (t *topology) buildSentinel(dir string) error {
 		if err != nil {
 			return err
 		}
-		n, err := newNode(dir, "sentinel"+strconv.Itoa(i), port, true, fmt.Sprintf(
-			"sentinel monitor %s 127.0.0.1 %d 2\nsentinel down-after-milliseconds %[1]s %[3]d\nsentinel failover-timeout %[1]s 2000\n"+
-				"sentinel auth-user %[1]s inner\nsentinel auth-pass %[1]s inner\nsentinel sentinel-user inner\nsentinel sentinel-pass inner\n",
-			masterName, t.nodes[0].port, downAfter))
+		n, err := newNode(dir, "sentinel"+strconv.Itoa(i), port, true, fmt.Sprintf(watching, masterName, t.nodes[0].port, downAfter))
 		if err != nil {
 			return err
 		}
@@ -114,7 +121,8 @@ func (t *topology) whole() bool {
 		return t.nodes[0].info("role") == "master"
 	}
 	m := t.master()
-	if m == nil || m.info("role") != "master" || m.info("connected_slaves") != "1" || !strings.Contains(m.info("slave0"), "state=online") {
+	if m == nil || m.info("role") != "master" || m.info("connected_slaves") != "1" ||
+		!strings.Contains(m.info("slave0"), "state=online") {
 		return false
 	}
 	for _, s := range t.sentinels {

@@ -88,11 +88,11 @@ func (t *torture) open(dir string) error {
 			t.report.failed = append(t.report.failed, "N8: no compiler")
 		}
 	}
-	redis, _ := exec.Command("redis-server", "--version").Output()
+	redis, _ := exec.Command("redis-server", "--version").Output() // Redis server v=7.0.15 …
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	t.report.versions = fmt.Sprintf("onceonly %s, %s, PostgreSQL %s, Linux %s", commit(t.root),
-		strings.Join(strings.Fields(string(redis))[:min(3, len(strings.Fields(string(redis))))], " "), t.stage.judge.version(),
-		strings.TrimSpace(string(kernel)))
+	_, rest, _ := strings.Cut(string(redis), "v=")
+	t.report.versions = fmt.Sprintf("onceonly %s, Redis %s, PostgreSQL %s, Linux %s", commit(t.root),
+		strings.Join(strings.Fields(rest)[:min(1, len(rest))], ""), t.stage.judge.version(), strings.TrimSpace(string(kernel)))
 	return nil
 }
 

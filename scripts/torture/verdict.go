@@ -35,7 +35,7 @@ var invariants = []struct{ name, what string }{
 func (s *scene) verdict() (*verdict, error) {
 	v := &verdict{scene: s.plan, excused: map[string]int{}}
 	var all []*dossier
-	if s.kind == sentinel && slices.Contains(s.nemeses, "N6") == false && s.topology.moved() {
+	if s.kind == sentinel && !slices.Contains(s.nemeses, "N6") && s.topology.moved() {
 		s.stage.logf("s%d: the Sentinels made another master by themselves", s.number)
 		s.lossy = true
 	}
