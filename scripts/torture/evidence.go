@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // The evidence of one job, put together after its scene: what the judge has, what the ledger says, what was seen.
@@ -46,7 +48,7 @@ type dossier struct {
 }
 
 // gather puts a dossier together.
-func (s *scene) gather(l *line) (*dossier, error) {
+func (s *scene) gather(conn *pgx.Conn, l *line) (*dossier, error) {
 	d := &dossier{scene: s, line: l, byToken: map[int64]*work{}, once: map[string]int{}, entries: s.entries(l.job),
 		events: s.events(l.job)}
 	for _, life := range s.history.order {
@@ -54,7 +56,7 @@ func (s *scene) gather(l *line) (*dossier, error) {
 			d.work(life.token, life)
 		}
 	}
-	if err := d.readSinks(); err != nil {
+	if err := d.readSinks(conn); err != nil {
 		return nil, err
 	}
 	for _, r := range s.history.requests {
@@ -94,8 +96,8 @@ func (d *dossier) work(token int64, l *life) *work {
 }
 
 // readSinks reads what the judge has.
-func (d *dossier) readSinks() error {
-	err := d.each("SELECT token, run, slot, attempt, at FROM raw WHERE job = $1 ORDER BY at", func(w *work, at boot) {
+func (d *dossier) readSinks(conn *pgx.Conn) error {
+	err := d.each(conn, "SELECT token, run, slot, attempt, at FROM raw WHERE job = $1 ORDER BY at", func(w *work, at boot) {
 		w.first, w.last = min(w.first, at), at
 		w.late = append(w.late, at)
 		w.writes++
@@ -103,27 +105,27 @@ func (d *dossier) readSinks() error {
 	if err != nil {
 		return err
 	}
-	err = d.each("SELECT token, run, slot, attempt, at FROM refused WHERE job = $1", func(w *work, _ boot) { w.refused++ })
+	err = d.each(conn, "SELECT token, run, slot, attempt, at FROM refused WHERE job = $1", func(w *work, _ boot) { w.refused++ })
 	if err != nil {
 		return err
 	}
-	err = d.each("SELECT token, run, slot, attempt, at FROM fenced WHERE job = $1 ORDER BY seq", func(w *work, _ boot) {
+	err = d.each(conn, "SELECT token, run, slot, attempt, at FROM fenced WHERE job = $1 ORDER BY seq", func(w *work, _ boot) {
 		d.fenced = append(d.fenced, fencedRow{w.token, w.run})
 	})
 	if err != nil {
 		return err
 	}
-	err = d.each("SELECT token, run, slot, attempt, at FROM once WHERE job = $1", func(w *work, _ boot) { d.once[w.slot]++ })
+	err = d.each(conn, "SELECT token, run, slot, attempt, at FROM once WHERE job = $1", func(w *work, _ boot) { d.once[w.slot]++ })
 	if err != nil {
 		return err
 	}
-	return d.each("SELECT token, run, slot, attempt, at FROM ended WHERE job = $1", func(w *work, at boot) { w.ended = at })
+	return d.each(conn, "SELECT token, run, slot, attempt, at FROM ended WHERE job = $1", func(w *work, at boot) { w.ended = at })
 }
 
 // each reads rows; a row of another run than its token's is a violation of its own, found by the fenced sink.
-func (d *dossier) each(query string, take func(*work, boot)) error {
+func (d *dossier) each(conn *pgx.Conn, query string, take func(*work, boot)) error {
 	ctx := context.Background()
-	rows, err := d.stage.judge.conn.Query(ctx, query, d.line.job)
+	rows, err := conn.Query(ctx, query, d.line.job)
 	if err != nil {
 		return err
 	}
@@ -188,12 +190,16 @@ func (d *dossier) excuse(w *work) string {
 	return ""
 }
 
-// stalled says whether this machine stood still for half of what a lease has in hand, just when it mattered: when an
-// attempt was to be killed.
+// stalled says whether an attempt lived longer than its deadline only for as long as this machine stood still: in one go
+// for at least half of what a lease has in hand, just when the attempt was to be killed.
 func (d *dossier) stalled(w *work) bool {
-	return slices.ContainsFunc(d.history.stalls, func(x stall) bool {
-		return x.late > d.line.lease/40 && x.at > w.deadline-boot(x.late) && x.at < w.last+boot(100*time.Millisecond)
-	})
+	still := time.Duration(0)
+	for _, x := range d.history.stalls {
+		if x.late > d.line.lease/40 && x.at > w.deadline && x.at-boot(x.late) < w.last {
+			still += x.late
+		}
+	}
+	return w.last > w.deadline && w.last < w.deadline.add(still+deadlineSlack)
 }
 
 // guardKilled says whether the guard was killed while its onceonly was frozen, or just before.

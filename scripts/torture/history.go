@@ -14,6 +14,7 @@ type history struct {
 	asks     []*ask
 	byPID    map[int]*ask // the newest process of that number
 	requests []*request
+	pids     map[string]int   // by run
 	lives    map[string]*life // by run and attempt
 	order    []*life
 	faults   []*fault
@@ -74,11 +75,32 @@ type orphan struct {
 	at  boot
 }
 
-func newHistory() *history { return &history{byPID: map[int]*ask{}, lives: map[string]*life{}} }
+func newHistory() *history {
+	return &history{byPID: map[int]*ask{}, lives: map[string]*life{}, pids: map[string]int{}}
+}
+
+func (h *history) addAsk(a *ask) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asks = append(h.asks, a)
+	h.byPID[a.pid] = a
+}
+
+// known waits until an onceonly that was just started is in the history.
+func (h *history) known(pid int) {
+	await("", time.Second, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.byPID[pid] != nil
+	})
+}
 
 func (h *history) addRequest(r *request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if r.pid != 0 {
+		h.pids[r.run] = r.pid
+	}
 	h.requests = append(h.requests, r)
 }
 

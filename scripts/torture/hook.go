@@ -42,6 +42,7 @@ type life struct {
 	began          boot // when the command said that it starts
 	exits          boot // and that it ends
 	status         int
+	gone           bool // looked for, two leases after its onceonly
 }
 
 // A hook is the torture's side.

@@ -54,7 +54,7 @@ func (l *line) args(h *host, slot, self string) []string {
 	return append(args, "--", self, "job")
 }
 
-// start starts onceonly for a slot. The ask is in the history before anything can be said of it.
+// start starts onceonly for a slot.
 func (h *host) start(s *scene, l *line, slot string, last bool) (*ask, *exec.Cmd, error) {
 	cmd := exec.Command(h.program, l.args(h, slot, s.stage.self)...)
 	cmd.Env = append(os.Environ(), h.env...)
@@ -71,14 +71,11 @@ func (h *host) start(s *scene, l *line, slot string, last bool) (*ask, *exec.Cmd
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	a := &ask{job: l.job, slot: slot, host: h.name, attempts: l.attempts, began: bootNow(), ended: never, last: last,
 		old: h.program != s.program}
-	s.history.mu.Lock()
-	defer s.history.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
 	a.pid = cmd.Process.Pid
-	s.history.asks = append(s.history.asks, a)
-	s.history.byPID[a.pid] = a
+	s.history.addAsk(a)
 	return a, cmd, nil
 }
 

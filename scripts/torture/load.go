@@ -12,7 +12,7 @@ import (
 // business date, and the dates go by in seconds.
 
 const (
-	mostAsks   = 60               // onceonly processes at a time
+	mostAsks   = 50               // onceonly processes at a time
 	longestRun = 30 * time.Second // that one may take once all faults are over
 	firstDate  = "2020-01-01"
 )

@@ -153,7 +153,7 @@ func (s *scene) stepClock(r *rand.Rand) {
 	}
 	ended := s.history.begin("N8", "", fmt.Sprintf("clock %v", by))
 	defer ended()
-	clock, began := s.stage.shim, bootNow()
+	clock, began := s.clock, bootNow()
 	defer clock.set(0)
 	if r.IntN(3) > 0 {
 		clock.set(by)

@@ -90,7 +90,10 @@ func (r *report) verdict() string {
 	case r.violations() > 0:
 		return fmt.Sprintf("FAILED: %d violations", r.violations())
 	}
-	return "PASSED: no violation was found, and every control was caught"
+	if len(r.controls) == 0 {
+		return "PASSED: no violation was found; no control was tried"
+	}
+	return "PASSED: no violation was found, and every control that was tried was caught"
 }
 
 // printNemeses has one row for each nemesis and pair, and one for all.

@@ -25,8 +25,8 @@ type stage struct {
 	shim  *shim
 	logf  func(string, ...any)
 
-	mu    sync.Mutex
-	scene *scene
+	mu     sync.Mutex
+	scenes map[int]*scene // that play now
 }
 
 // A plan is what a scene is to be.
@@ -41,6 +41,7 @@ type plan struct {
 	hosts    int
 	jobs     int
 	mood     string
+	brief    bool // short leases and waits
 	expected bool // what is found is what should be found, and is not told
 }
 
@@ -62,6 +63,7 @@ type scene struct {
 	lines    []*line
 	history  *history
 	traps    *traps
+	clock    *shim         // Redis's, where it is to be moved
 	over     chan struct{} // closed when nothing new is to begin
 	work     sync.WaitGroup
 	lossy    bool // Redis was made to forget what it had acknowledged
@@ -77,12 +79,13 @@ func (t *stage) newScene(p *plan) (*scene, error) {
 	if err := os.MkdirAll(s.dir, 0o777); err != nil {
 		return nil, err
 	}
-	var clock *shim
-	if slices.Contains(p.nemeses, "N8") {
-		clock = t.shim
-	}
 	var err error
-	if s.topology, err = build(p.kind, s.dir, clock); err != nil {
+	if slices.Contains(p.nemeses, "N8") {
+		if s.clock, err = t.shim.another(s.dir); err != nil {
+			return nil, err
+		}
+	}
+	if s.topology, err = build(p.kind, s.dir, s.clock); err != nil {
 		return nil, err
 	}
 	for i := range p.hosts {
@@ -95,7 +98,7 @@ func (t *stage) newScene(p *plan) (*scene, error) {
 		s.lines = append(s.lines, s.newLine(fmt.Sprintf("s%d-%c", p.number, 'a'+i)))
 	}
 	t.mu.Lock()
-	t.scene = s
+	t.scenes[p.number] = s
 	t.mu.Unlock()
 	return s, nil
 }
@@ -127,6 +130,9 @@ func (s *scene) newLine(job string) *line {
 		waits: pick(r, 3*time.Second, 6*time.Second)}
 	if s.mood == quarrelsome {
 		l.attempts = 3
+	}
+	if s.brief {
+		l.lease, l.waits = 2*time.Second, 3*time.Second
 	}
 	l.standby = s.mood == quarrelsome || l.attempts > 1 && r.IntN(3) > 0
 	if r.IntN(4) == 0 {
@@ -195,15 +201,21 @@ func (s *scene) clear() {
 	}
 	s.work.Wait()
 	s.topology.stop()
+	s.stage.mu.Lock()
+	delete(s.stage.scenes, s.number)
+	s.stage.mu.Unlock()
 	os.RemoveAll(s.dir)
 }
 
 // heard is the hook's message for the scene that plays.
 func (t *stage) heard(word string, l life) {
+	number := 0
+	fmt.Sscanf(l.job, "s%d-", &number)
 	t.mu.Lock()
-	s := t.scene
+	s := t.scenes[number]
 	t.mu.Unlock()
-	if s != nil && strings.HasPrefix(l.job, fmt.Sprintf("s%d-", s.number)) {
+	if s != nil {
+		s.history.known(l.wrapper)
 		life, a := s.history.addLife(word, l)
 		s.traps.command(word, life, a)
 	}

@@ -34,6 +34,12 @@ func newShim(dir string) (*shim, error) {
 	return s, nil
 }
 
+// another has an offset of its own.
+func (s *shim) another(dir string) (*shim, error) {
+	a := &shim{s.library, filepath.Join(dir, "offset")}
+	return a, a.set(0)
+}
+
 func (s *shim) environment() []string {
 	return []string{"LD_PRELOAD=" + s.library, "TORTURE_OFFSET=" + s.offset}
 }

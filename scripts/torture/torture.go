@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,9 +21,12 @@ type torture struct {
 	old     string
 	stage   *stage
 	report  *report
-	scenes  int
-	random  *rand.Rand
 	ctx     context.Context
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	scenes  int
+	planned int
 }
 
 type options struct {
@@ -64,7 +68,7 @@ func (t *torture) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	t.stage = &stage{dir: dir, self: self, seed: t.seed, logf: t.logf}
+	t.stage = &stage{dir: dir, self: self, seed: t.seed, logf: t.logf, scenes: map[int]*scene{}}
 	if t.root, err = repository(); err != nil {
 		return err
 	}
@@ -114,54 +118,109 @@ func (t *torture) logf(format string, args ...any) {
 	}
 }
 
-// playAll plays the controls, then scene after scene.
+// playAll plays the controls, then scene after scene, some at a time.
 func (t *torture) playAll(began time.Time) error {
+	var jobs []func() error
 	if t.controls {
-		if err := t.playControls(); err != nil {
-			return err
+		for _, c := range t.chosen() {
+			jobs = append(jobs, func() error { return t.playControl(c) })
 		}
 	}
-	for n := 0; t.ctx.Err() == nil; n++ {
-		title, more := t.next(n)
-		if !more || (!t.brief && time.Since(began) > t.lasts) {
-			return nil
-		}
-		p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program}
-		switch {
-		case t.brief:
-			p.lasts = 5 * time.Second
-		case p.kind == sentinel:
-			p.lasts = 20 * time.Second
-		}
-		p.mood = pick(t.random, "", "", quarrelsome, tedious)
-		if slices.Contains(p.nemeses, "N11") {
-			p.old = t.old
-		}
-		v, err := t.playOne(p)
+	at := 2
+	if t.brief {
+		at = 3
+	}
+	var workers sync.WaitGroup
+	errs := make(chan error, at)
+	for range at {
+		workers.Go(func() { errs <- t.work(began, &jobs) })
+	}
+	workers.Wait()
+	close(errs)
+	for err := range errs {
 		if err != nil {
-			return fmt.Errorf("scene %d, %s, %s: %w", p.number, title, p.kind, err)
+			return err
 		}
-		t.report.take(v)
 	}
 	return t.ctx.Err()
 }
 
-// playControls notes which of them were caught.
-func (t *torture) playControls() error {
-	list, allowed := controls, 10*time.Minute
-	if t.brief {
-		list, allowed = []control{controls[0], controls[3]}, time.Minute
-	}
-	for _, c := range list {
-		said, err := t.tryControl(c, min(allowed, max(t.lasts/10, time.Minute)))
-		if err != nil {
-			t.report.failed = append(t.report.failed, err.Error())
-			said = "NOT CAUGHT"
+// work does one job after the other, and then plays scenes until the time is up.
+func (t *torture) work(began time.Time, jobs *[]func() error) error {
+	for t.ctx.Err() == nil {
+		t.mu.Lock()
+		var job func() error
+		if len(*jobs) > 0 {
+			job, *jobs = (*jobs)[0], (*jobs)[1:]
 		}
-		t.report.controls = append(t.report.controls, fmt.Sprintf("%-30s %s", c.name, said))
-		t.logf("control %s: %s %v", c.name, said, err)
+		t.mu.Unlock()
+		if job != nil {
+			if err := job(); err != nil {
+				return err
+			}
+			continue
+		}
+		p := t.plan()
+		if p == nil || (!t.brief && time.Since(began) > t.lasts) {
+			return nil
+		}
+		v, err := t.playOne(p)
+		if err != nil {
+			return fmt.Errorf("scene %d, %s, %s: %w", p.number, p.title(), p.kind, err)
+		}
+		t.mu.Lock()
+		t.report.take(v)
+		t.mu.Unlock()
 	}
 	return t.ctx.Err()
+}
+
+// plan is the next scene's, nil if there is none.
+func (t *torture) plan() *plan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	title, more := t.next(t.planned)
+	if !more {
+		return nil
+	}
+	t.planned++
+	p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program,
+		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious)}
+	switch {
+	case t.brief:
+		p.lasts = 6 * time.Second
+	case p.kind == sentinel:
+		p.lasts = 20 * time.Second
+	}
+	if slices.Contains(p.nemeses, "N11") {
+		p.old = t.old
+	}
+	return p
+}
+
+// chosen are the controls to try.
+func (t *torture) chosen() []control {
+	if t.brief {
+		return []control{controls[0], controls[4]}
+	}
+	return controls
+}
+
+// playControl notes whether one was caught.
+func (t *torture) playControl(c control) error {
+	said, err := t.tryControl(c, max(t.lasts/10, 2*time.Minute))
+	if t.ctx.Err() != nil {
+		return t.ctx.Err()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.report.failed = append(t.report.failed, err.Error())
+		said = "NOT CAUGHT"
+	}
+	t.report.controls = append(t.report.controls, fmt.Sprintf("%-30s %s", c.name, said))
+	t.logf("control %s: %s", c.name, said)
+	return nil
 }
 
 // next is the title of the n-th scene: each nemesis alone, and then pairs by lot.
@@ -217,8 +276,10 @@ func (t *torture) topology(title string) string {
 
 // playOne plays one scene.
 func (t *torture) playOne(p *plan) (*verdict, error) {
+	t.mu.Lock()
 	t.scenes++
 	p.number, p.hosts, p.jobs = t.scenes, 4, 8
+	t.mu.Unlock()
 	if err := t.ctx.Err(); err != nil {
 		return nil, err
 	}

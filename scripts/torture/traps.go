@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -110,8 +111,7 @@ func (t *traps) asked(q *request) fate {
 	if step == "" {
 		return pass
 	}
-	pid := t.wrapper(q)
-	if r := t.sprung(step); r != nil && pid != 0 {
+	if r, pid := t.sprungFor(step, q); r != nil {
 		t.kill(step, "wrapper", q.run, pid, pid)
 		return t.afterwards(q, r)
 	}
@@ -122,7 +122,7 @@ func (t *traps) asked(q *request) fate {
 		if slices.Contains(t.scene.nemeses, "N1") && rand.IntN(2) == 0 {
 			t.doomed = q.run
 		}
-		t.deliver(q, time.Duration(rand.Int64N(int64(8*time.Second))))
+		t.deliver(q, time.Duration(rand.Int64N(int64(t.scene.longestLease()*5/2))))
 		return late
 	}
 	return pass
@@ -154,10 +154,9 @@ func (t *traps) deliver(q *request, wait time.Duration) {
 
 // answered is a request before the host has the answer.
 func (t *traps) answered(q *request) fate {
-	pid := t.wrapper(q)
-	if step := map[string]string{"begin": stepBegun, "finish": stepFinished}[q.kind]; step != "" && pid != 0 &&
-		(q.kind != "begin" || q.verdict == "run") {
-		if r := t.sprung(step); r != nil {
+	step := map[string]string{"begin": stepBegun, "finish": stepFinished}[q.kind]
+	if step != "" && (q.kind != "begin" || q.verdict == "run") {
+		if r, pid := t.sprungFor(step, q); r != nil {
 			t.kill(step, "wrapper", q.run, pid, pid)
 			return lose
 		}
@@ -183,14 +182,27 @@ func (t *traps) settled(q *request) {
 	if step == "" || q.delivered == never || (q.kind == "begin" && q.verdict != "run") {
 		return
 	}
-	if r := t.sprung(step); r != nil {
+	if r, pid := t.sprungFor(step, q); r != nil {
 		if step == stepAnswered {
 			time.Sleep(between(r, 0, 200*time.Microsecond))
 		}
-		if pid := t.wrapper(q); pid != 0 {
-			t.kill(step, "wrapper", q.run, pid, pid)
-		}
+		t.kill(step, "wrapper", q.run, pid, pid)
 	}
+}
+
+// sprungFor takes a trap at a step of a request, and finds the process that asks. If that is not there the trap stays.
+func (t *traps) sprungFor(step string, q *request) (*rand.Rand, int) {
+	t.mu.Lock()
+	armed := t.armed[step] != nil
+	t.mu.Unlock()
+	if !armed {
+		return nil, 0
+	}
+	pid := t.wrapper(q)
+	if pid == 0 {
+		return nil, 0
+	}
+	return t.sprung(step), pid
 }
 
 // wrapper is the process that asks; a renewal does not name it.
@@ -198,12 +210,7 @@ func (t *traps) wrapper(q *request) int {
 	h := t.scene.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pid := q.pid
-	for i := len(h.requests) - 1; pid == 0 && i >= 0; i-- {
-		if h.requests[i].run == q.run {
-			pid = h.requests[i].pid
-		}
-	}
+	pid := cmp.Or(q.pid, h.pids[q.run])
 	if a := h.byPID[pid]; a != nil && a.ended == never {
 		return pid
 	}

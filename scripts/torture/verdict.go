@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A verdict is what one scene has shown.
@@ -34,13 +37,18 @@ var invariants = []struct{ name, what string }{
 // verdict judges the scene.
 func (s *scene) verdict() (*verdict, error) {
 	v := &verdict{scene: s.plan, excused: map[string]int{}}
+	conn, err := pgx.Connect(context.Background(), s.stage.judge.url())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.Background())
 	var all []*dossier
 	if s.kind == sentinel && !slices.Contains(s.nemeses, "N6") && s.topology.moved() {
 		s.stage.logf("s%d: the Sentinels made another master by themselves", s.number)
 		s.lossy = true
 	}
 	for _, l := range s.lines {
-		d, err := s.gather(l)
+		d, err := s.gather(conn, l)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 const (
 	tick     = 5 * time.Millisecond
 	tooLate  = 20 * time.Millisecond  // a tick that late is a stall
-	lookEach = 200 * time.Millisecond // for orphans
+	lookEach = 500 * time.Millisecond // for orphans
 )
 
 // watchStalls notes when a process that only wants to wake is not woken in time. Leases are promised to hold on a machine
@@ -47,7 +47,7 @@ func (s *scene) lookForOrphans() {
 	gone := map[int]*life{} // by process group
 	s.history.mu.Lock()
 	for _, l := range s.history.order {
-		if a := s.history.byPID[l.wrapper]; a != nil && a.ended != never && since(a.ended) > 2*s.lease(l.job) {
+		if a := s.history.byPID[l.wrapper]; a != nil && a.ended != never && since(a.ended) > 2*s.lease(l.job) && !l.gone {
 			gone[l.pid] = l
 		}
 	}
@@ -59,6 +59,11 @@ func (s *scene) lookForOrphans() {
 		if l := gone[p.group]; l != nil && !p.dead && variable(p.pid, "ONCEONLY_RUN_ID") == l.run {
 			s.history.addOrphan(orphan{l.run, p.pid, bootNow()})
 		}
+	}
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	for _, l := range gone {
+		l.gone = true // what is not there two leases later does not come again
 	}
 }
 
