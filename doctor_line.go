@@ -49,7 +49,7 @@ func (p *patient) say(level, text, hint string) {
 
 // checkLine checks a line that has onceonly in it.
 func (d *doctor) checkLine(l cronLine, system bool) {
-	if !strings.Contains(l.command+" "+l.user, "onceonly") {
+	if !strings.Contains(strings.Join([]string{l.fields, l.user, l.command}, " "), "onceonly") {
 		return
 	}
 	p := &patient{doctor: d, at: l}
