@@ -249,13 +249,15 @@ func (p *patient) next() string {
 	if p.fire == nil {
 		return "at each start of the machine"
 	}
-	for _, t := range p.fires() {
-		if p.call != nil {
-			t = t.In(p.call.line.zone)
-		}
-		return "next " + t.Format("2006-01-02 15:04")
+	all := p.fires()
+	if len(all) == 0 {
+		return "never due"
 	}
-	return "never due"
+	t := all[0]
+	if p.call != nil {
+		t = t.In(p.call.line.zone)
+	}
+	return "next " + t.Format("2006-01-02 15:04")
 }
 
 // checkProgram looks for onceonly where the line looks for it, if that is not where all look.

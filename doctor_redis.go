@@ -233,7 +233,7 @@ func (d *doctor) checkRole(nodes []redisNode, took time.Duration) {
 // alone says whether a cluster has one node only.
 func (d *doctor) alone() bool {
 	answer, err := d.ask(d.rdb, "cluster", "info")
-	return err == nil && strings.Contains(text(answer), "cluster_size:1\r\n")
+	return err == nil && strings.Contains(text(answer), "cluster_known_nodes:1\r\n")
 }
 
 func (d *doctor) aboutRedis(nodes []redisNode, took time.Duration) []string {
@@ -275,8 +275,11 @@ func (d *doctor) checkLedger(nodes []redisNode) {
 	if err != nil {
 		d.ledger = nil
 		var e *exit
-		errors.As(err, &e)
-		d.cannotRead("the ledger "+d.namespace, e.msg)
+		if errors.As(err, &e) && e.status == exitDenied {
+			d.cannotRead("the ledger "+d.namespace, e.msg)
+		} else {
+			d.failed("ledger", err)
+		}
 		return
 	}
 	for _, j := range jobs {
@@ -347,6 +350,15 @@ func (d *doctor) checkMemory(nodes []redisNode) {
 }
 
 func (d *doctor) checkDisk(nodes []redisNode) {
+	broken := saying(nodes, func(info map[string]string) string {
+		if info["rdb_last_bgsave_status"] == "err" || info["aof_last_write_status"] == "err" {
+			return "err"
+		}
+		return ""
+	})["err"]
+	if len(broken) > 0 {
+		d.remark(failure, "disk", "Redis cannot save"+but(broken, nodes)+", and then takes no writes", "see its log")
+	}
 	said := saying(nodes, func(info map[string]string) string { return info["appendonly"] })
 	if none := said["no"]; len(none) > 0 {
 		forgets := "since the last snapshot"

@@ -109,8 +109,6 @@ func TestDoctorBadRedis(t *testing.T) {
 		"one host": {status: 0, rows: []string{"warn ledger " + loopbackWords}},
 		"a replica": {args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(shared.port)}, status: 1, rows: []string{
 			"FAIL redis ADDRESS is a replica of " + shared.address() + ", and takes no writes hint: the master's address, or redis+sentinel://HOST/MASTER"}},
-		"a node": {args: []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"}, status: 1, rows: []string{
-			"FAIL redis ADDRESS is a node of a cluster, and has only some of the jobs hint: redis+cluster://ADDRESS"}},
 		"a password": {args: []string{"--requirepass", "geheim"}, status: 1, rows: []string{
 			"FAIL redis ADDRESS, user default: NOAUTH Authentication required."}, not: "memory"},
 		"a wrong password": {args: []string{"--requirepass", "x"}, url: func(r *redisServer) string {
@@ -233,6 +231,46 @@ func TestDoctorTopology(t *testing.T) {
 	got = doctorOf(t, "redis+cluster://"+r.address())
 	hasWords(t, got.stdout, "ok redis "+r.address()+", cluster of 1 master, Redis ", "FAIL memory maxmemory-policy allkeys-lru: ",
 		"ok rights user default may do all that is needed")
+}
+
+// SH-27: a node of a cluster, as if it were the whole; and one without all slots.
+func TestDoctorNode(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	args := []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"}
+	a, b := newRedis(t, args...), newRedis(t, args...)
+	a.rdb.ClusterAddSlotsRange(ctx, 0, 8000)
+	got := doctorOf(t, a.url())
+	if rows := rowsOf(got.stdout, "ledger"); got.status != 1 || len(rows) != 1 || !strings.HasPrefix(rows[0], "FAIL ledger Redis at "+a.address()+": CLUSTERDOWN") {
+		t.Errorf("%v", got)
+	}
+	b.rdb.ClusterAddSlotsRange(ctx, 8001, 16383)
+	a.rdb.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(b.port))
+	eventually(t, "the cluster is up", func() bool {
+		return strings.Contains(a.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	})
+	got = doctorOf(t, a.url())
+	hasWords(t, got.stdout, "FAIL redis "+a.address()+" is a node of a cluster, and has only some of the jobs hint: redis+cluster://"+a.address())
+	hasWords(t, doctorOf(t, "redis+cluster://"+a.address()).stdout, ", cluster of 2 masters, Redis ")
+}
+
+// A Redis that cannot save takes no writes.
+func TestDoctorDisk(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := newRedis(t, "--save", "3600 1")
+	if err := os.MkdirAll(filepath.Join(r.dir, "dump.rdb", "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.rdb.BgSave(ctx)
+	eventually(t, "it could not save", func() bool {
+		return strings.Contains(r.rdb.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+	got := doctorOf(t, r.url())
+	hasWords(t, got.stdout, "FAIL disk Redis cannot save, and then takes no writes hint: see its log")
+	if got.status != 1 {
+		t.Errorf("%v", got)
+	}
 }
 
 // A replica that is not in step, as INFO writes it.
