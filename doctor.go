@@ -162,7 +162,12 @@ func (d *doctor) remark(level, subject, text, hint string) {
 	d.findings = append(d.findings, finding{Level: level, Subject: subject, Text: text, Hint: hint})
 }
 
-func (d *doctor) cannotRead(what, why string) { d.unread = append(d.unread, unread{what, why}) }
+// cannotRead tells a thing once, though several nodes of a cluster refuse it.
+func (d *doctor) cannotRead(what, why string) {
+	if u := (unread{what, why}); !slices.Contains(d.unread, u) {
+		d.unread = append(d.unread, u)
+	}
+}
 
 // path is where a file of this host is.
 func (d *doctor) path(name string) string { return filepath.Join("/", d.root, name) }
