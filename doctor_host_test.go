@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -230,5 +231,21 @@ exec setpriv --reuid "$(id -u nobody)" --clear-groups env -i /var/spool/onceonly
 	hasNot(t, text, "job b", "a bug")
 	if !strings.Contains(text, "\n/etc/cron.d/open\n") {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// Who may read a file: its owner by the first part of its mode, its group by the second, all others by the third.
+func TestDoctorMayRead(t *testing.T) {
+	t.Parallel()
+	name := newClinic(t).put("/file", 0o640, "")
+	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
+	for mode, want := range map[os.FileMode][3]bool{0o640: {true, true, false}, 0o604: {true, false, true}, 0o044: {false, true, true}} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		got := [3]bool{allowed(uid, []string{gid}, name, 4), allowed("99999", []string{"1", gid}, name, 4), allowed("99999", []string{"99998"}, name, 4)}
+		if got != want {
+			t.Errorf("%o: %v, want %v", mode, got, want)
+		}
 	}
 }
