@@ -14,6 +14,20 @@ import (
 // newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
 // with the words is found here, before anything is sent. Wall is the host's clock.
 func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
+	c, err := readCall(words, dashed, s, wall, os.LookupEnv)
+	if err == nil {
+		err = c.reach(os.LookupEnv)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.minute = c.guarded()
+	return c, nil
+}
+
+// readCall reads what does not depend on where Redis is.
+func readCall(words []string, dashed bool, s *settings, wall func() time.Time,
+	environ func(string) (string, bool)) (*call, error) {
 	command, err := parseCommand(words, dashed, s.job, isFile)
 	if err != nil {
 		return nil, err
@@ -22,17 +36,21 @@ func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*
 	if err := s.together(); err != nil {
 		return nil, err
 	}
-	if err := c.findSlot(); err != nil {
+	if err := c.findSlot(environ); err != nil {
 		return nil, err
 	}
 	c.defaults()
-	if c.server, err = s.redisURL(); err != nil {
-		return nil, err
-	}
-	c.ledger = &ledger{c.server.connect(), s.namespace}
-	c.spool = &spool{stateDir(s.stateDir, os.LookupEnv), home{c.server.address, c.server.options.DB, s.namespace}}
-	c.minute = c.guarded()
 	return c, nil
+}
+
+// reach finds the ledger, and where what cannot be told to it is kept. Nothing is sent yet.
+func (c *call) reach(environ func(string) (string, bool)) (err error) {
+	if c.server, err = c.redisURL(); err != nil {
+		return err
+	}
+	c.ledger = &ledger{c.server.connect(), c.namespace}
+	c.spool = &spool{stateDir(c.stateDir, environ), home{c.server.address, c.server.options.DB, c.namespace}}
+	return nil
 }
 
 // dashed says whether the n words of the command stood behind "--".
@@ -46,9 +64,9 @@ func isFile(name string) bool {
 }
 
 // findSlot finds the line's zone, and its slot: now, or at --date.
-func (c *call) findSlot() error {
+func (c *call) findSlot(environ func(string) (string, bool)) error {
 	c.now = c.wall()
-	zone, from, err := hostZone(c.tz, c.from["tz"], os.LookupEnv)
+	zone, from, err := hostZone(c.tz, c.from["tz"], environ)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ const (
 	exitUsage      = 64
 	exitAway       = 69 // Redis not reached, or not able to serve; nothing ran
 	exitBug        = 70
-	exitUnrecorded = 74 // the command succeeded, the ledger does not know; of status and explain: cannot be printed
+	exitUnrecorded = 74 // the command succeeded, the ledger does not know; of status, explain and doctor: cannot be printed
 	exitNotDone    = 75 // the slot is not done, and this call did not run it to its end
 	exitDenied     = 77 // Redis refuses the credentials, or a right is missing
 	exitDisagree   = 78 // hosts or lines disagree, or a configuration cannot be read

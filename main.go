@@ -9,6 +9,7 @@
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
 //	spool.go    ends kept on disk                    operate.go  what a person does by hand
+//	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -42,8 +43,12 @@ var statusText string
 //go:embed man/stop.txt
 var stopText string
 
+//go:embed man/doctor.txt
+var doctorText string
+
 // interspersed are the commands whose options may follow the job.
-var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions}
+var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions,
+	"doctor": doctorOptions}
 
 func main() {
 	if os.Args[0] == guardName {
@@ -107,6 +112,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
 				return stop(c.Args().Slice(), s, v)
 			}),
+			doctorCommand(stdout),
 		},
 	}
 }
@@ -171,6 +177,19 @@ func dashes(name string) string {
 
 // newCommand makes a command of a table of options.
 func newCommand(name, help string, options []*option, action func(*cli.Context, *settings) error) *cli.Command {
+	c, given := bareCommand(name, help, options)
+	c.Action = func(c *cli.Context) error {
+		s, err := gather(options, given, os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		return action(c, s)
+	}
+	return c
+}
+
+// bareCommand is a command that does nothing yet, and what its options are given as.
+func bareCommand(name, help string, options []*option) (*cli.Command, func(name string) (string, bool)) {
 	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError}
 	words := map[string]*word{}
 	for _, o := range options {
@@ -179,15 +198,7 @@ func newCommand(name, help string, options []*option, action func(*cli.Context, 
 			c.Flags = append(c.Flags, words[o.name])
 		}
 	}
-	c.Action = func(c *cli.Context) error {
-		given := func(name string) (string, bool) { return words[name].value, words[name].set }
-		s, err := gather(options, given, os.LookupEnv)
-		if err != nil {
-			return err
-		}
-		return action(c, s)
-	}
-	return c
+	return c, func(name string) (string, bool) { return words[name].value, words[name].set }
 }
 
 // A word is an option on the command line, as urfave/cli has it. Its own kinds of flag look at every name with regular

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
@@ -29,6 +31,11 @@ var (
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM} {
+		if signal.Ignored(s) { // nohup and the like: the tests' processes must not inherit that
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	dir, err := os.MkdirTemp("", "onceonly")
 	if err != nil {
 		return fatal(err)
@@ -94,9 +101,10 @@ func (r *redisServer) start(args ...string) error {
 	}
 	r.rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, MaxRetries: -1, Protocol: 2})
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		c, err := net.Dial("unix", r.socket)
-		if err == nil {
-			return c.Close()
+		err := r.rdb.Ping(context.Background()).Err()
+		var said redis.Error
+		if err == nil || (errors.As(err, &said) && !strings.HasPrefix(said.Error(), "LOADING")) { // it may ask for a password
+			return nil
 		}
 		if time.Now().After(deadline) {
 			r.stop()

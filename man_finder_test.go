@@ -82,7 +82,7 @@ func called(c *ast.CallExpr) string {
 func (m *messageFinder) source(n ast.Node, in *ast.FuncDecl) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
-		if slices.Contains([]string{"say", "normally", "hint", "usage", "New", "Errorf"}, called(n)) {
+		if slices.Contains([]string{"say", "normally", "hint", "usage", "New", "Errorf", "remark", "cannotRead"}, called(n)) {
 			m.follow(in, n.Args...)
 		}
 	case *ast.CompositeLit:

@@ -20,7 +20,7 @@ func TestManualOptions(t *testing.T) {
 		inManual[strings.TrimPrefix(m[2], "-")] = m[1]
 	}
 	known := map[string]bool{"help": true, "version": true} // urfave/cli's
-	for _, o := range slices.Concat(runOptions, statusOptions, stopOptions) {
+	for _, o := range slices.Concat(runOptions, statusOptions, stopOptions, doctorOptions) {
 		if o.bare {
 			continue
 		}
@@ -37,7 +37,8 @@ func TestManualOptions(t *testing.T) {
 	helpHas(t, "man/run.txt", runOptions)
 	helpHas(t, "man/status.txt", statusOptions)
 	helpHas(t, "man/stop.txt", stopOptions)
-	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt")
+	helpHas(t, "man/doctor.txt", doctorOptions)
+	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt", "man/doctor.txt")
 }
 
 // helpHas wants each option in a help text, or in the general one.

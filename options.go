@@ -51,6 +51,8 @@ type settings struct {
 	n          int
 	hosts      bool
 	problems   bool
+	offline    bool
+	config     string
 	from       map[string]string // option -> where its value stands, for messages
 }
 
@@ -123,6 +125,14 @@ var statusOptions = append([]*option{
 var stopOptions = append([]*option{
 	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
 	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
+}, commonOptions...)
+
+var doctorOptions = append([]*option{
+	{name: "offline", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.offline, v) }},
+	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
+	{name: "config", line: true, set: func(s *settings, v string) error { s.config = v; return nil }},
+	{name: "tz", bare: true, set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
 	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
 
