@@ -18,7 +18,8 @@ func (d *dossier) judgeEnds(v *verdict) {
 	}
 	for _, w := range d.works {
 		if n := len(told[w.token]); n > 1 && !d.lossy {
-			v.violated("I5", "%s %s attempt %d: its end was written %d times", w.job, w.slot, w.attempt, n)
+			v.violated("I5", "%s %s attempt %d: its end was written %d times: %v", w.job, w.slot, w.attempt, n, told[w.token])
+			v.because(d, w.sign(), w.run)
 		}
 		for _, e := range told[w.token] {
 			if e.state == "done" && (w.ended == never || w.status != 0) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -114,7 +115,17 @@ func (s *scene) askAgain(l *line) {
 	entries := s.entries(l.job)
 	for i, slot := range slots {
 		if e := entries[slot]; e == nil || e.State != "done" {
-			s.ask(s.hosts[i%len(s.hosts)], &again, slot, true)
+			s.askOut(s.hosts[i%len(s.hosts)], &again, slot)
+		}
+	}
+}
+
+// askOut asks for a slot until it has had all its attempts: one whose lease is lost, on a machine that is too busy, is not
+// tried again by the onceonly that lost it.
+func (s *scene) askOut(h *host, l *line, slot string) {
+	for range l.attempts {
+		if a := s.ask(h, l, slot, true); a == nil || a.status != 75 || !strings.Contains(a.text, "stopped: ") {
+			return
 		}
 	}
 }
