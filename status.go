@@ -223,7 +223,8 @@ type jobState struct {
 	events         []event
 	line           *line // nil: not known here
 	zone           *time.Location
-	pause          *pause
+	paused         *pause     // the newest, also one that is over
+	pause          *pause     // the one that is in force
 	chosen         *slotState // by --date
 }
 
@@ -241,19 +242,22 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string      `json:"into"`
-	Behind     string      `json:"behind"` // skipped: the slot that was running
-	Resolved   *resolution `json:"resolved"`
+	MergedInto string `json:"into"`
+	Behind     string `json:"behind"` // skipped: the slot that was running
 }
 
-type resolution struct {
-	As     string `json:"as"` // done | reopened
-	By     string `json:"by"`
-	At     int64  `json:"at"`
-	Reason string `json:"reason"`
+// readEntry reads an entry for people: of one that was settled by hand the newest real attempt is shown.
+func readEntry(raw string) (*statusEntry, error) {
+	e, err := decode[statusEntry](raw)
+	if err == nil && e.Resolved != nil {
+		e.RunID, e.Try, e.Token = e.Resolved.RunID, e.Resolved.Try, e.Resolved.Token
+	}
+	return e, err
 }
 
+// A pause is the newest one. It stays in the ledger when it is over.
 type pause struct {
+	N      int    `json:"n"` // of pauses and resumes, the newest's number
 	Since  int64  `json:"since"`
 	Until  int64  `json:"until"`
 	By     string `json:"by"`
@@ -291,7 +295,7 @@ func newJobState(namespace, name string, answer any) *jobState {
 	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
 		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{}}
 	for slot, raw := range pairs(a[6]) {
-		if e, err := decode[statusEntry](raw); err == nil {
+		if e, err := readEntry(raw); err == nil {
 			j.entries[slot] = e
 		}
 	}
@@ -315,6 +319,12 @@ func newJobState(namespace, name string, answer any) *jobState {
 	}
 	j.readLine()
 	return j
+}
+
+// owner is the run ID that holds the lease, or that was told to stop and may still be running.
+func (j *jobState) owner() string {
+	lock := strings.TrimPrefix(j.lock, "stop:")
+	return lock[:min(len(lock), 32)]
 }
 
 func text(v any) string { s, _ := v.(string); return s }

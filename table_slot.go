@@ -29,7 +29,7 @@ func (s screen) oneSlot(j *jobState) string {
 	case c.state == "failed" || c.state == "uncertain":
 		b.WriteString(j.settle(c) + "\n")
 	case c.state == "missed":
-		b.WriteString(j.byHand(c, "") + "\n")
+		b.WriteString(j.byHand(c) + "\n")
 	}
 	return b.String()
 }
@@ -37,6 +37,8 @@ func (s screen) oneSlot(j *jobState) string {
 func (j *jobState) slotHead(c *slotState) string {
 	label, state := j.label(c.name), c.state
 	switch low := number(j.meta["low"]); {
+	case state == "done" && c.entry != nil && c.entry.Resolved != nil:
+		state += ", resolved by " + c.entry.Resolved.By
 	case state == "failed":
 		state += ", " + j.leftText(c)
 	case state == "" && j.meta["low"] != "" && c.begins <= low:
@@ -122,7 +124,7 @@ func (c *slotState) newest(all []*attemptState) []*attemptState {
 		return all
 	}
 	a := &attemptState{entry: c.entry.entry}
-	a.State = c.state
+	a.State = c.attempted()
 	for i, known := range all {
 		if known.Token == a.Token {
 			a.version, a.Attempt = known.version, known.Attempt
@@ -131,6 +133,18 @@ func (c *slotState) newest(all []*attemptState) []*attemptState {
 		}
 	}
 	return append(all, a)
+}
+
+// attempted is the state of the newest attempt. Where a person has settled the slot, it is not the slot's.
+func (s *slotState) attempted() string {
+	switch r := s.entry.Resolved; {
+	case r == nil:
+		return s.state
+	case r.Was == "running":
+		return "uncertain"
+	default:
+		return r.Was
+	}
 }
 
 func attemptOf(e event) *attemptState {
@@ -167,7 +181,8 @@ func (j *jobState) story(c *slotState) [][]string {
 	tell := func(at int64, who, what, more string) {
 		rows = append(rows, []string{j.clock(at, dateOf(c.name)), fmt.Sprintf("%-11s", who), fmt.Sprintf("%-16s", what), more})
 	}
-	for _, e := range j.events {
+	stopper := ""
+	for _, e := range j.told(c) {
 		attempt := "attempt " + e.fields["attempt"] + " "
 		switch e.what {
 		case "begin":
@@ -176,9 +191,19 @@ func (j *jobState) story(c *slotState) [][]string {
 			a := attemptOf(e)
 			a.end(e)
 			what, more := endStory(e, a)
+			if a.Reason == "stopped" && stopper != "" {
+				more = strings.Replace(more, "stopped", "stopped by "+stopper, 1)
+			}
 			tell(e.at, e.fields["host"], attempt+what, more)
 		default:
-			tell(e.at, cmp.Or(e.fields["by"], e.fields["host"]), e.what, reasonOf(e))
+			if e.what == "stop" {
+				stopper = e.fields["by"]
+			}
+			more := reasonOf(e)
+			if until := number(e.fields["until"]); until > 0 {
+				more = strings.TrimSpace("until " + j.time(until).Format("2006-01-02 15:04") + " " + more)
+			}
+			tell(e.at, cmp.Or(e.fields["by"], e.fields["host"]), e.what, more)
 		}
 	}
 	if heard := j.heard(c); c.state == "uncertain" && heard > 0 {
@@ -186,6 +211,47 @@ func (j *jobState) story(c *slotState) [][]string {
 		tell(heard, holderOf(&c.entry.entry), "last renewed", "lease over at "+j.clock(over, dateOf(c.name)))
 	}
 	return rows
+}
+
+// told are the events of the slot, and of the job's pauses and resumes those that concern it: the pause that it began in,
+// and what came until the slot was settled.
+func (j *jobState) told(c *slotState) []event {
+	from, to := c.begins, max(c.began, c.ended)
+	for _, e := range j.events {
+		if e.fields["slot"] != "" {
+			from, to = min(from, e.at), max(to, e.at)
+		}
+	}
+	switch c.state {
+	case "paused":
+		to = j.resumed(from)
+	case "running", "retrying", "uncertain":
+		to = j.now
+	}
+	var before *event
+	var all []event
+	for _, e := range j.events {
+		switch {
+		case e.fields["slot"] != "" || (from < e.at && e.at <= to):
+			all = append(all, e)
+		case e.at <= from:
+			before = &e
+		}
+	}
+	if before != nil && before.what == "pause" && c.state == "paused" {
+		all = append([]event{*before}, all...)
+	}
+	return all
+}
+
+// resumed is when the job was first resumed after that, or now.
+func (j *jobState) resumed(after int64) int64 {
+	for _, e := range j.events {
+		if e.what == "resume" && e.at > after {
+			return e.at
+		}
+	}
+	return j.now
 }
 
 // endStory is the word and the rest for an end: failed, "exit 1, lease kept".
@@ -205,10 +271,11 @@ func endStory(e event, a *attemptState) (what, more string) {
 
 // reasonOf is what a person gave as reason, in quotes.
 func reasonOf(e event) string {
-	if e.fields["reason"] == "" {
-		return e.fields["as"]
+	reason := e.fields["reason"]
+	if reason != "" {
+		reason = strconv.Quote(reason)
 	}
-	return strings.TrimPrefix(e.fields["as"]+" ", " ") + strconv.Quote(e.fields["reason"])
+	return strings.TrimSpace(e.fields["as"] + " " + reason)
 }
 
 // hosts lists who asked for the job, when, and with which line.

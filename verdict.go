@@ -69,6 +69,9 @@ func (c *call) refuse(r *reply) *exit {
 	settle := c.settle(c.slot.name)
 	switch r.Verdict {
 	case "done":
+		if by := r.Entry.Resolved; by != nil {
+			return c.normal(c.exitDone, "not run: done, by %s at %s: %q", by.By, c.clock(by.At), by.Reason)
+		}
 		return c.normal(c.exitDone, "not run: done on %s at %s (%s)", r.Entry.Host, c.clock(r.Entry.Ended),
 			brief(sinceMillis(r.Entry.Began, r.Entry.Ended)))
 	case "busy":
@@ -83,7 +86,7 @@ func (c *call) refuse(r *reply) *exit {
 		return c.told(r, c.exitFailed, settle, "not run: failed on %s at %s (%s), no attempt left", r.Entry.Host,
 			c.clock(r.Entry.Ended), endOf(r.Entry))
 	case "uncertain":
-		return c.told(r, exitNotDone, "find out; to run it again, "+settle,
+		return c.told(r, exitNotDone, "find out, then "+settle,
 			"not run: uncertain: %s began at %s and never reported; it may have done all, part or nothing",
 			holderOf(r.Entry), c.clock(r.Entry.Began))
 	case "old":
@@ -95,11 +98,11 @@ func (c *call) refuse(r *reply) *exit {
 
 // settle is what to type about a slot that waits for a person.
 func (c *call) settle(slot string) string {
-	return byHand(c.command.job, c.schedule, c.every, c.shown(slot), " --rerun --reason TEXT")
+	return toSettle(c.command.job, c.shown(slot), "--done or --reopen,")
 }
 
 // byHand is what runs a slot by hand. Where its name is no day's, the line must be said, too.
-func byHand(job, schedule, every, slot, more string) string {
+func byHand(job, schedule, every, slot string) string {
 	line := ""
 	switch {
 	case len(slot) == len(time.DateOnly):
@@ -108,7 +111,7 @@ func byHand(job, schedule, every, slot, more string) string {
 	case every != "":
 		line = " --every " + quoteWord(every)
 	}
-	return "onceonly run --job " + quoteWord(job) + line + " --date " + slot + more + " -- COMMAND"
+	return "onceonly run --job " + quoteWord(job) + line + " --date " + slot + " -- COMMAND"
 }
 
 // holder is host:pid of whoever has the lease.
@@ -116,12 +119,12 @@ func (r *reply) holder() string { return r.Holder[min(len(r.Holder), 32):] }
 
 // paused is nothing to do, unless somebody asked for this slot by hand.
 func (c *call) paused(r *reply) *exit {
-	var p struct {
-		By, Reason string
-		Since      int64
+	p := &pause{}
+	json.Unmarshal([]byte(r.Paused), p)
+	e := c.normal(0, "not run: paused by %s since %s", p.By, c.day(p.Since))
+	if p.Reason != "" {
+		e.msg += ": " + p.Reason
 	}
-	json.Unmarshal([]byte(r.Paused), &p)
-	e := c.normal(0, "not run: paused by %s since %s: %s", p.By, c.day(p.Since), p.Reason)
 	if c.rerun {
 		e.status, e.normal = exitNotDone, false
 	}
@@ -207,7 +210,7 @@ func (r *run) tellBefore() {
 	case earlier.State == "running":
 		r.voice.say("%s %s: uncertain: %s began at %s and never reported", r.command.job, r.shown(r.reply.Earlier),
 			holderOf(earlier), r.clock(earlier.Began))
-		r.voice.hint("find out; to run it again, " + r.settle(r.reply.Earlier))
+		r.voice.hint("find out, then " + r.settle(r.reply.Earlier))
 	default:
 		r.voice.say("%s %s: failed on %s at %s (%s)", r.command.job, r.shown(r.reply.Earlier), earlier.Host,
 			r.clock(earlier.Ended), endOf(earlier))
