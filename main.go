@@ -45,6 +45,9 @@ var stopText string
 //go:embed man/pause.txt
 var pauseText string
 
+//go:embed man/resume.txt
+var resumeText string
+
 //go:embed man/resolve.txt
 var resolveText string
 
@@ -119,7 +122,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			}),
 			newCommand("stop", stopText, stopOptions, byWord(v, stop)),
 			newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)),
-			newCommand("resume", pauseText, resumeOptions, byWord(v, resumeJob)),
+			newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)),
 			newCommand("resolve", resolveText, resolveOptions, byWord(v, resolve)),
 			newCommand("wait", waitText, waitOptions, byWord(v, waitFor)),
 			newCommand("check", checkText, checkOptions, byWord(v, check)),
