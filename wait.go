@@ -43,8 +43,9 @@ func waitFor(args []string, s *settings, v *voice) error {
 	if s.from["redis-wait"] == "" {
 		h.wait = waitPatience
 	}
+	since := bootNow()
 	w := &waiter{hand: h, signals: listen(), began: time.Now(),
-		turn: &turn{since: bootNow(), bound: bootNow().add(s.timeout), wake: make(chan struct{}, 1)}}
+		turn: &turn{since: since, bound: since.add(s.timeout), wake: make(chan struct{}, 1)}}
 	defer w.turn.close()
 	// What ends before the subscription is seen by looking once more.
 	if e := w.await(w.turn.subscribe(h.ledger, h.ledger.channel(h.job))); e != nil {
