@@ -51,7 +51,7 @@ var mutants = []mutant{
 	{"unstarted retry stays kept", &finishLua, "if e.run_id == q.run_id then e.kept = nil end", ""},
 	{"mark makes the holder's slot forgotten", &entryLua, "rank(redis.call('HGET', META, 'current'))", "rank(q.slot)"},
 	{"retry refused behind another stays kept", &beginLua, "    if own and e.kept then", "    if own and e.kept and mine then"},
-	{"unstarted uses up an attempt", &finishLua, "if unstarted then e.attempt = e.attempt - 1 end", ""},
+	{"unstarted uses up an attempt", &finishLua, "if unstarted then e.attempt, e.reopened = e.attempt - 1, e.reopening end", ""},
 }
 
 // TestMutants lets the fuzz loose on each mutant until it is caught. The scripts are the package's: nothing else that

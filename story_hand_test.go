@@ -15,6 +15,10 @@ import (
 // byHand looks at the job and sends a command. The bytes can be sent again.
 func (j *luaJob) byHand(verb string, args []string) string {
 	ctx, k := context.Background(), j.keys(j.job)
+	lost := verb == "lost"
+	if lost {
+		verb, args = args[0], args[1:]
+	}
 	j.ids++
 	lock := strings.TrimPrefix(j.Get(ctx, k[0]).Val(), "stop:")
 	q := map[string]any{"by": "kim@web-9", "reason": "x", "slot": "", "keep": 400, "zone_from": "date",
@@ -38,7 +42,7 @@ func (j *luaJob) byHand(verb string, args []string) string {
 			q["until"] = number(args[0])
 		}
 	}
-	j.orders[verb] = func() string {
+	send := func() string {
 		text, err := j.alone(ctx, script, j.job, q)
 		if err != nil {
 			return "error " + cause(err)
@@ -49,7 +53,10 @@ func (j *luaJob) byHand(verb string, args []string) string {
 		}
 		return strings.TrimSuffix(fmt.Sprint(r.Verdict, " ", r.Count), " 0")
 	}
-	return j.orders[verb]()
+	if j.orders[verb] = send; lost {
+		return "lost"
+	}
+	return send()
 }
 
 // waitVerdict is what a waiter would hear.
@@ -368,7 +375,15 @@ func TestLuaByHandTwice(t *testing.T) {
 			resend pause -> changed
 			begin b.1 s2 -> run 1
 			resume -> idle
+			resend resume -> idle
 			log -> begin 1 end 1 pause resume begin 1`},
+		{"a resume of what is not paused, and a pause that was under way", `
+			begin a.1 s1 -> run 1
+			done a.1 -> ok
+			lost pause -> lost
+			resume -> idle
+			resend pause -> changed
+			begin b.1 s2 -> run 1`},
 		{"paused anew, and the old resume once more", `
 			begin a.1 s1 -> run 1
 			done a.1 -> ok

@@ -24,6 +24,7 @@ import (
 //	regain a.1 -> held | regained | lost | ended    the same attempt asks for its lease back
 //	stop -> stopped | again | nobody     by hand: looks, then does what it says
 //	resolve done s1 -> settled           or reopened; pause and resume likewise; see story_hand_test.go
+//	lost pause -> lost                   it is not sent, or not yet
 //	resend resolve -> settled            the same bytes again, of the newest such command
 //	lapse                                the lease runs out
 //	set meta paused {}                   another key of the job, by its last word; a hash by its field
@@ -102,7 +103,7 @@ func (j *luaJob) do(words []string) string {
 		return "ok"
 	case "regain":
 		return j.regain(args[0])
-	case "stop", "resolve", "pause", "resume":
+	case "stop", "resolve", "pause", "resume", "lost":
 		return j.byHand(verb, args)
 	case "resend":
 		return j.orders[args[0]]()

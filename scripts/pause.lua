@@ -35,10 +35,14 @@ local function reply(verdict)
 end
 
 local verdict = q.what == 'pause' and 'paused' or 'resumed'
-if p.id == q.id then return reply(verdict) end
+if p.id == q.id then return reply(p.idle and 'idle' or verdict) end
 if (p.n or 0) ~= q.seen then return reply('changed') end
-if q.what == 'resume' and not active then return reply('idle') end
-p.n, p.id = q.seen + 1, q.id
+p.n, p.id, p.idle = q.seen + 1, q.id, q.what == 'resume' and not active or nil
+if p.idle then -- a pause that is still under way comes too late from now on
+  p.since, p['until'] = p.since or ms, p['until'] or ms
+  redis.call('HSET', META, 'paused', cjson.encode(p))
+  return reply('idle')
+end
 if q.what == 'pause' then
   p.since = active and p.since or ms
   p['until'], p.by, p.reason = q['until'] > 0 and q['until'] or nil, q.by, q.reason
