@@ -82,14 +82,17 @@ func (h *fuzzHand) resolve() {
 	as := []string{"done", "reopened"}[h.r.IntN(2)]
 	a := end{attempt: attempt{newRunID(), 1}, Slot: fmt.Sprintf("slot-%04d", slot)}
 	begins := fuzzFirstSlot + slot*60000
+	fence := h.l.Get(context.Background(), h.k[1]).Val()
 	q := map[string]any{"run_id": a.RunID, "try": 1, "as": as, "slot": a.Slot, "begins": begins, "from": begins, "to": begins,
-		"shape": "", "fence": h.l.Get(context.Background(), h.k[1]).Val(), "channel": "events"}
+		"shape": "", "fence": fence, "channel": "events"}
 	if as == "reopened" {
 		h.fuzz.mu.Lock()
 		h.fuzz.reopened[h.k[0]+" "+a.Slot]++
 		h.fuzz.mu.Unlock()
 	}
-	h.order(resolveLua, q, func(answer string, sent, got boot) { h.fuzz.sawResolve(h.k[0], a, as, answer, sent, got) })
+	h.order(resolveLua, q, func(answer string, sent, got boot) {
+		h.fuzz.sawResolve(h.fuzz.attempt(h.k[0], a), number(fence), as, answer, sent, got)
+	})
 }
 
 // stop stops whoever holds the job.
@@ -160,15 +163,14 @@ func (f *fuzz) sawPause(p *fuzzPause, answer string, got boot) {
 	}
 }
 
-// sawResolve judges one answer of resolve.lua.
-func (f *fuzz) sawResolve(lock string, e end, as, answer string, sent, got boot) {
+// sawResolve judges one answer of resolve.lua. Fence is the newest token that the person has seen.
+func (f *fuzz) sawResolve(a *fuzzAttempt, fence int64, as, answer string, sent, got boot) {
 	r, err := decode[resolveReply](answer)
 	if err != nil {
 		f.fault("%s: %v", answer, err)
 		return
 	}
 	f.figures["resolve "+r.Verdict]++
-	a := f.attempt(lock, e)
 	if r.Verdict != "settled" || a.token != 0 {
 		if r.Verdict == "settled" && a.token != r.Entry.Token {
 			f.fault("%v: settled twice", a)
@@ -181,16 +183,20 @@ func (f *fuzz) sawResolve(lock string, e end, as, answer string, sent, got boot)
 		f.fault("%v: %v has the same token", a, f.attempts[other])
 	}
 	f.tokens[name] = a.attempt
-	if best := f.greatest[lock]; best == nil || a.token > best.token {
-		f.greatest[lock] = a
+	best := f.greatest[a.lock]
+	if best != nil && best.token > fence && after(sent, best.given) {
+		f.fault("%v: settled by a request that had not seen %v", a, best)
+	}
+	if best == nil || a.token > best.token {
+		f.greatest[a.lock] = a
 	}
 	if was := r.Entry.Resolved; was.Was == "running" {
 		if real := (attempt{was.RunID, was.Try}); !f.uncertain[real] {
 			f.uncertain[real] = true
-			f.figures[lock+" count_uncertain"]++
+			f.figures[a.lock+" count_uncertain"]++
 		}
 	}
-	if slot := lock + " " + e.Slot; as == "done" && f.done[slot] == 0 {
+	if slot := a.lock + " " + a.slot; as == "done" && f.done[slot] == 0 {
 		f.done[slot] = got
 	}
 }
