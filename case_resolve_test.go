@@ -81,12 +81,14 @@ func TestResolveReopen(t *testing.T) {
 	r := web1.run("resolve", "--date", "today", "invoice", "--reopen", "-v", "--reason", "disk replaced")
 	r.want(t, 0, "onceonly: invoice "+today+": one more attempt allowed; nothing starts by itself\n"+
 		"onceonly: hint: onceonly run --job invoice --date "+today+" -- COMMAND, on a host that has the line\n")
-	// It waits to be asked for, and that is what is said.
-	r = web1.run("status", "invoice")
-	for _, want := range []string{"1 needs attention", "  reopened by ", "1 attempt left.",
-		"  onceonly run --job invoice --date " + today + " -- COMMAND\n"} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("status lacks %q:\n%s", want, r.stdout)
+	// A person has it in hand; what to type stands below the slot.
+	for view, want := range map[string][]string{web1.run("status", "invoice").stdout: {"none needs attention", "  reopened by "},
+		web1.run("status", "invoice", "--date", today).stdout: {"   failed, 1 attempt left", `reopened "disk replaced"`,
+			"\nonceonly run --job invoice --date " + today + " -- COMMAND\n"}} {
+		for _, text := range want {
+			if !strings.Contains(view, text) {
+				t.Errorf("status lacks %q:\n%s", text, view)
+			}
 		}
 	}
 	web1.run("run", "--job", "invoice", "--", "true").want(t, 0, "") // another line on the same host

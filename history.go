@@ -118,8 +118,8 @@ func (j *jobState) attention() []*slotState {
 // bad says whether somebody has to do something about the slot.
 func (s *slotState) bad() bool {
 	switch s.state {
-	case "failed", "uncertain", "missed", "late": // one that was reopened still waits to be asked for
-		return true
+	case "failed", "uncertain", "missed", "late":
+		return !s.resolved // nor one that was reopened: a person has it in hand
 	}
 	return false
 }
