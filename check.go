@@ -11,6 +11,10 @@ import (
 // A command asks whether its run still holds the job: with its own eyes, not those of the onceonly above it, which may be
 // frozen.
 
+var checkOptions = append([]*option{
+	{name: "left", line: true, set: func(s *settings, v string) error { return setDuration(&s.left, v, 0) }},
+}, commonOptions...)
+
 // A held is what a command knows of its run, from its environment.
 type held struct {
 	job, slot, runID string

@@ -191,6 +191,12 @@ func (j *jobState) chooseNew(s slot) {
 	j.chosen = &slotState{name: s.name, begins: millis(s.begins)}
 }
 
+// owner is the run ID that holds the lease, or that was told to stop and may still be running.
+func (j *jobState) owner() string {
+	lock := strings.TrimPrefix(j.lock, "stop:")
+	return lock[:min(len(lock), 32)]
+}
+
 // longest is how long the job takes at most: of the newest slots those that ended, and the longest of them.
 func (j *jobState) longest() (n int, d time.Duration) {
 	for _, s := range j.slots[:min(len(j.slots), 30)] {

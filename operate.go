@@ -12,6 +12,16 @@ import (
 // then sends says what it has seen: where that has changed meanwhile nothing is done, and it looks again. So a copy that
 // comes late does nothing, either.
 
+// byOptions are those of what a person does to a job by hand.
+var byOptions = append([]*option{
+	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
+	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
+}, commonOptions...)
+
+var stopOptions = append([]*option{
+	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+}, byOptions...)
+
 // A hand is one command typed by a person.
 type hand struct {
 	reader

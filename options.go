@@ -124,41 +124,6 @@ var statusOptions = append([]*option{
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
 }, commonOptions...)
 
-// byOptions are those of what a person does to a job by hand.
-var byOptions = append([]*option{
-	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
-	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
-}, commonOptions...)
-
-var pauseOptions = append([]*option{
-	{name: "until", line: true, set: func(s *settings, v string) error {
-		s.until = v
-		_, err := parseUntil(v, time.UTC)
-		return err
-	}},
-}, byOptions...)
-
-var resumeOptions = byOptions
-
-var stopOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
-}, byOptions...)
-
-var resolveOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
-	{name: "done", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.done, v) }},
-	{name: "reopen", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.reopen, v) }},
-}, byOptions...)
-
-var waitOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
-	{name: "timeout", line: true, set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
-}, commonOptions...)
-
-var checkOptions = append([]*option{
-	{name: "left", line: true, set: func(s *settings, v string) error { return setDuration(&s.left, v, 0) }},
-}, commonOptions...)
-
 // inFile are the names that the file may hold: every option of every command but the lines' own.
 func inFile() []*option {
 	var all []*option

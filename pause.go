@@ -8,6 +8,16 @@ import (
 
 // Pausing a job in the whole fleet, and allowing it again. What runs goes on; nothing is made up for.
 
+var pauseOptions = append([]*option{
+	{name: "until", line: true, set: func(s *settings, v string) error {
+		s.until = v
+		_, err := parseUntil(v, time.UTC)
+		return err
+	}},
+}, byOptions...)
+
+var resumeOptions = byOptions
+
 // A pauseReply is pause.lua's: how the job stands now, and the run that goes on.
 type pauseReply struct {
 	Verdict string `json:"verdict"`

@@ -321,12 +321,6 @@ func newJobState(namespace, name string, answer any) *jobState {
 	return j
 }
 
-// owner is the run ID that holds the lease, or that was told to stop and may still be running.
-func (j *jobState) owner() string {
-	lock := strings.TrimPrefix(j.lock, "stop:")
-	return lock[:min(len(lock), 32)]
-}
-
 func text(v any) string { s, _ := v.(string); return s }
 
 func pairs(v any) map[string]string {

@@ -13,6 +13,11 @@ import (
 
 const waitPatience = 5 * time.Minute // --redis-wait of wait, unless given: who waits can wait for Redis, too
 
+var waitOptions = append([]*option{
+	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "timeout", line: true, set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
+}, commonOptions...)
+
 // A waiter is one wait.
 type waiter struct {
 	*hand
