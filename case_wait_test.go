@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -57,12 +58,19 @@ func TestWaitNewest(t *testing.T) {
 	shared.rdb.HSet(context.Background(), jobKeys(t, "etl")[5], "zone", "UTC") // as a run without a date leaves it
 	today := time.Now().UTC().Format(time.DateOnly)
 	h.run("wait", "etl", "--timeout", "300ms").want(t, exitNotDone, "onceonly: etl "+today+": not done after 0s: nobody has begun\n")
-	w := h.launch("wait", "etl", "-v")
-	waitsNow(t, "etl", 1)
+	w := waiting(t, h, "onceonly: etl "+today+": waiting: nobody has begun\n", "wait", "etl", "-v")
 	h.run(append(line, "--", "true")...).want(t, 0, "")
-	w.wait().want(t, 0, "onceonly: etl "+today+": waiting: nobody has begun\n")
+	w()
 	h.run("wait", "etl", "--date", "yesterday").want(t, 0, "")
 	h.run("wait", "etl", "--date", "2025-13-01").wantLike(t, exitUsage, `onceonly: --date "2025-13-01": there is no such day\n`)
+}
+
+// waiting starts a wait, and returns when it has said this; what it returns wants it to end well, with nothing more to say.
+func waiting(t *testing.T, h *host, said string, words ...string) func() {
+	t.Helper()
+	p := caseStart(t, h.command(words...))
+	eventually(t, "it says that it waits", func() bool { text, _ := os.ReadFile(p.err); return string(text) == said })
+	return func() { t.Helper(); p.wait().want(t, 0, said) }
 }
 
 // A job that was never seen may be new: it is waited for.
@@ -72,10 +80,9 @@ func TestWaitForNewJob(t *testing.T) {
 	h.run("run", "--job", "invoice", "--", "true").want(t, 0, "")
 	h.run("wait", "invocie", "--timeout", "100ms").want(t, exitNotDone,
 		"onceonly: invocie: not done after 0s: no such job yet in namespace "+namespaceOf(t)+"\n")
-	w := h.launch("wait", "-v", "new")
-	waitsNow(t, "new", 1)
+	w := waiting(t, h, "onceonly: new: waiting: no such job yet in namespace "+namespaceOf(t)+"\n", "wait", "-v", "new")
 	h.run("run", "--job", "new", "--", "true").want(t, 0, "")
-	w.wait().want(t, 0, "onceonly: new: waiting: no such job yet in namespace "+namespaceOf(t)+"\n")
+	w()
 }
 
 // A signal that asks to stop ends the wait at once: 128+n, also while Redis does not answer. (SH-47)

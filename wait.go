@@ -100,7 +100,7 @@ func (w *waiter) look() (r *waitReply, err error) {
 	go func() {
 		defer close(done)
 		if w.timeout > 0 || w.j != nil {
-			w.hand.wait = min(w.hand.wait, max(w.turn.bound.until(), shortest))
+			w.hand.wait = min(w.hand.wait, max(w.turn.bound.until(), requestTimeout)) // a slow answer is one
 		}
 		if err = w.find(); err == nil && w.slot != "" {
 			r, err = order[waitReply](w.hand, waitLua, map[string]any{"slot": w.slot, "begins": w.begins})
