@@ -215,7 +215,7 @@ func (c *call) terms() terms {
 	offsets := c.line.offsets(c.now)
 	t := terms{Every: c.every, Schedule: c.schedule, DayStart: c.dayStart, Attempts: c.attempts,
 		Lease: c.settings.lease.Milliseconds(), Keep: c.keep, Zone: c.line.zone.String(), Offsets: offsets,
-		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.String() + " · " + offsets,
+		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.shape(c.now),
 		ZoneFrom: "default", Args: c.command.argsHash(), Line: c.command.lineHash()}
 	switch {
 	case c.date != "":

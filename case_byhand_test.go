@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,22 +42,41 @@ func before(name string) int {
 	return 1
 }
 
-// typed takes the command line out of what was said, and types it with a command that writes down its slot.
-func typed(t *testing.T, h *host, said string) (slot string) {
-	t.Helper()
-	var line string
+// lineIn is the command line in what was said.
+func lineIn(said, begins string) string {
+	line := ""
 	for text := range strings.Lines(said) {
-		if at := strings.Index(text, "onceonly run "); at >= 0 {
+		if at := strings.Index(text, begins); at >= 0 {
 			line = strings.TrimSpace(text[at:])
 		}
 	}
+	return line
+}
+
+var eitherWay = regexp.MustCompile(`--done (or --reopen,|\(or --reopen\)) --reason TEXT$`)
+
+// typed takes the command line out of what was said, and types it: where it reopens the slot, then the line that is told
+// of that. The command writes down its slot.
+func typed(t *testing.T, h *host, said string) (slot string) {
+	t.Helper()
+	shell := func(line string) result {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = h.env
+		return caseStart(t, cmd).wait()
+	}
+	if line := lineIn(said, "onceonly resolve "); line != "" {
+		r := shell(eitherWay.ReplaceAllString(line, "--reopen --reason looked -v"))
+		if r.status != 0 {
+			t.Fatalf("typed: %s: %v", line, r)
+		}
+		said = r.stderr
+	}
+	line := strings.TrimSuffix(lineIn(said, "onceonly run "), ", on a host that has the line")
 	if !strings.HasSuffix(line, " -- COMMAND") {
 		t.Fatalf("no command line in %q", said)
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	cmd := exec.Command("sh", "-c", strings.TrimSuffix(line, "COMMAND")+`sh -c 'echo "$ONCEONLY_SLOT" >>"$0"' `+log)
-	cmd.Env = h.env
-	r := caseStart(t, cmd).wait()
+	r := shell(strings.TrimSuffix(line, "COMMAND") + `sh -c 'echo "$ONCEONLY_SLOT" >>"$0"' ` + log)
 	if r.wantMatch(t, 0, "(onceonly: .*: taking over, .*\n)?"); len(lines(log)) != 1 {
 		t.Fatalf("typed: %s", line)
 	}
@@ -150,7 +170,7 @@ func TestCaseByHandOtherSlots(t *testing.T) {
 func TestByHandNamelessZone(t *testing.T) {
 	t.Parallel()
 	line := terms{Every: "hour", Zone: "Local"}
-	if got, want := byHand("j", line, "2026-11-29T14:00", ""), "onceonly run --job j --every hour --date 2026-11-29T14:00 -- COMMAND"; got != want {
+	if got, want := byHand("j", line, "2026-11-29T14:00"), "onceonly run --job j --every hour --date 2026-11-29T14:00 -- COMMAND"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -86,7 +86,7 @@ func settled(t *testing.T, rival *host, job, log string, moment time.Duration, a
 
 func uncertainLine(job, slot, host string) string {
 	return fmt.Sprintf(`^onceonly: %[1]s %[2]s: not run: uncertain: %[3]s:\d+ began at (\d\d-\d\d )?\d\d:\d\d:\d\d and never reported; it may have done all, part or nothing
-onceonly: hint: find out; to run it again, onceonly run --job %[1]s --date %[2]s --rerun --reason TEXT -- COMMAND
+onceonly: hint: find out, then onceonly resolve %[1]s --date %[2]s --done or --reopen, --reason TEXT
 $`, job, slot, host)
 }
 
@@ -296,7 +296,7 @@ func TestUncertainToldOnce(t *testing.T) {
 				return newHost(t, name).run("run", "--job", job, "--date", day, "--", "true")
 			}
 			said := before(t, job)
-			hint := "\nonceonly: hint: [^\n]*onceonly run --job " + job + " --date 2025-06-10 --rerun --reason TEXT -- COMMAND\n"
+			hint := "\nonceonly: hint: [^\n]*onceonly resolve " + job + " --date 2025-06-10 --done or --reopen, --reason TEXT\n"
 			ask("web-2", "2025-06-10").wantLike(t, exitNotDone, "onceonly: "+job+" 2025-06-10: not run: "+said+"[^\n]*"+hint)
 			ask("web-3", "2025-06-10").want(t, exitNotDone, "")
 			ask("web-2", "2025-06-10").want(t, exitNotDone, "")

@@ -56,7 +56,7 @@ func TestRunningFinishedOrDead(t *testing.T) {
 	eventually(t, "the lease is over", func() bool { n, _ := l.Exists(ctx, l.keys("etl")[0]).Result(); return n == 0 })
 	other.run(append(line("2025-06-01"), file("never", ""))...).wantLike(t, exitNotDone,
 		fmt.Sprintf(`onceonly: etl 2025-06-01: not run: uncertain: web-1:%d began at [^\n]* and never reported; it may have done all, part or nothing`+
-			"\nonceonly: hint: find out; to run it again, onceonly run --job etl --date 2025-06-01 --rerun --reason TEXT -- COMMAND\n", cmd.Process.Pid))
+			"\nonceonly: hint: find out, then onceonly resolve etl --date 2025-06-01 --done or --reopen, --reason TEXT\n", cmd.Process.Pid))
 
 	r := h.launch(append(line("2025-06-02"), file("never", ""))...)
 	childOf(t, r.cmd.Process.Pid)

@@ -246,7 +246,7 @@ func TestStandbyEnds(t *testing.T) {
 	one.open(4)
 	one.wait().want(t, 4, "")
 	by.wait().wantLike(t, exitNotDone, `onceonly: bad 2025-06-10: not run: failed on web-1 at [^\n]* \(exit 4\), no attempt left`+
-		"\nonceonly: hint: onceonly run --job bad --date 2025-06-10 --rerun --reason TEXT -- COMMAND\n")
+		"\nonceonly: hint: onceonly resolve bad --date 2025-06-10 --done or --reopen, --reason TEXT\n")
 
 	one = newHost(t, "web-1").hold(log, options("long")...)
 	two.run(append(options("long", "--standby", "--wait-max", "300ms"), "--", "touch", log+".ran")...).wantLike(t, exitNotDone,

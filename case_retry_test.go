@@ -64,7 +64,7 @@ func TestFailedRunDoesNotCount(t *testing.T) {
 	log += "1"
 	ask("web-1", "one", log, 1).want(t, 1, "")
 	ask("web-2", "one", log, 1).wantLike(t, exitNotDone, `onceonly: one 2025-06-10: not run: failed on web-1 at [^\n]* \(exit 1\), no attempt left`+
-		"\nonceonly: hint: onceonly run --job one --date 2025-06-10 --rerun --reason TEXT -- COMMAND\n")
+		"\nonceonly: hint: onceonly resolve one --date 2025-06-10 --done or --reopen, --reason TEXT\n")
 	ask("web-3", "one", log, 1).want(t, exitNotDone, "")
 	ask("web-2", "one", log, 1, "--exit-failed", "3").want(t, 3, "")
 	ask("web-3", "one", log, 1, "-v").wantLike(t, exitNotDone, `onceonly: one 2025-06-10: not run: failed on web-1 .*`)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path"
@@ -102,9 +103,19 @@ func programsOf(t *testing.T, line string) []string {
 	}
 	var names []string
 	for part := range strings.SplitSeq(command[2], "&&") {
-		names = append(names, path.Base(wordsOf(t, part)[0]))
+		if words := wordsOf(t, part); words[0] != "onceonly" {
+			names = append(names, path.Base(words[0]))
+		}
 	}
 	return names
+}
+
+// before sees to it that the job is done for which a command line waits.
+func (r *recorder) before(line string) {
+	r.t.Helper()
+	if _, job, found := strings.Cut(line, "onceonly wait "); found {
+		silent(r.t, line, r.host("web-9").run("run", "--job", wordsOf(r.t, job)[0], "--", "true"))
+	}
 }
 
 // runCrontab runs a crontab line on two hosts. Its programs are called by one of them, and by the other only if a new
@@ -115,6 +126,7 @@ func runCrontab(t *testing.T, line string) {
 	r := newRecorder(t, programs...)
 	slots := filepath.Join(r.dir, "slots")
 	r.program(programs[0], strings.Replace(recorderProgram, "\n", "\necho \"$ONCEONLY_SLOT\" >>"+slots+"\n", 1))
+	r.before(line)
 	for _, web := range []string{"web-1", "web-2"} {
 		silent(t, line, r.host(web).shell(r.here(command)))
 	}
@@ -158,37 +170,50 @@ func crontabCommand(t *testing.T, line string) string {
 	return command
 }
 
-// runByHand runs what is typed, one line after the other, where each job that a line starts has run before.
+// runByHand runs what is typed, each line in a namespace of its own, where the jobs of all of them have run before.
 func runByHand(t *testing.T, shown []string) {
 	t.Helper()
 	r := newRecorder(t)
-	h := r.host("web-1")
-	for _, line := range shown {
-		if words := wordsOf(t, line); words[1] == "status" {
-			continue
-		}
-		for _, name := range programsOf(t, line) {
-			r.program(name, recorderProgram)
-			silent(t, name, h.run("run", "--date", "2026-01-01", "--", filepath.Join(r.dir, name)))
-		}
-	}
-	for _, line := range shown {
-		before := len(r.calls())
-		got, words := h.shell(r.here(line)), wordsOf(t, line)
-		if got.status != 0 || got.stderr != "" {
-			t.Errorf("%s: %v", line, got)
-		}
-		called := r.calls()[before:]
-		switch {
-		case words[1] == "run":
-			if want := programsOf(t, line); got.stdout != "" || !slices.Equal(called, want) {
-				t.Errorf("%s: called %q, want %q; %v", line, called, want, got)
+	for i, line := range shown {
+		h, words := r.host("web-1", fmt.Sprintf("ONCEONLY_NAMESPACE=%s.%d", namespaceOf(t), i)), wordsOf(t, line)
+		switch words[1] {
+		case "run", "explain", "status":
+			for _, other := range shown {
+				if words := wordsOf(t, other); words[1] == "run" || words[1] == "explain" {
+					for _, name := range programsOf(t, other) {
+						r.program(name, recorderProgram)
+						h.run("run", "--date", "2026-01-01", "--", filepath.Join(r.dir, name)).want(t, 0, "")
+					}
+				}
 			}
-		case len(called) > 0:
-			t.Errorf("%s: called %q", line, called)
-		case words[1] == "explain" && !strings.Contains(got.stdout, ": would run, attempt 1 of "),
-			words[1] == "status" && !strings.HasPrefix(got.stdout, words[2]+" "):
-			t.Errorf("%s: %v", line, got)
+		default:
+			h.run("run", "--job", words[2], "--", "true").want(t, 0, "")
 		}
+		r.byHand(h, line, words)
+	}
+}
+
+// byHand runs one line that is typed.
+func (r *recorder) byHand(h *host, line string, words []string) {
+	t := r.t
+	t.Helper()
+	before := len(r.calls())
+	got := h.shell(r.here(line))
+	if got.status != 0 || got.stderr != "" {
+		t.Errorf("%s: %v", line, got)
+	}
+	called := r.calls()[before:]
+	switch {
+	case words[1] == "run":
+		if want := programsOf(t, line); got.stdout != "" || !slices.Equal(called, want) {
+			t.Errorf("%s: called %q, want %q; %v", line, called, want, got)
+		}
+	case len(called) > 0:
+		t.Errorf("%s: called %q", line, called)
+	case words[1] == "resolve" && !strings.Contains(h.run("status", words[2], "--date", words[slices.Index(words, "--date")+1]).stdout, "   done"),
+		words[1] == "pause" && !strings.Contains(h.run("status", words[2], "--json").stdout, `"reason": "`),
+		words[1] == "explain" && !strings.Contains(got.stdout, ": would run, attempt 1 of "),
+		words[1] == "status" && !strings.HasPrefix(got.stdout, words[2]+" "):
+		t.Errorf("%s: %v", line, got)
 	}
 }

@@ -74,7 +74,7 @@ func (c *fuzzClient) ask() *reply {
 		r, err := c.l.begin(context.Background(), c.q)
 		switch {
 		case err == nil && r.Verdict != "run":
-			if given && !c.l.ends().past() {
+			if given && !c.l.ends().past() && !c.wasStopped() {
 				c.fault("asked again in its lease, it was told %s", r.Verdict)
 			}
 			return r
@@ -119,6 +119,13 @@ func (c *fuzzClient) refused(r *reply) {
 		}
 	}
 	time.Sleep(time.Duration(c.r.IntN(4)) * time.Millisecond)
+}
+
+// wasStopped says whether somebody may have stopped this process by hand.
+func (c *fuzzClient) wasStopped() bool {
+	c.fuzz.mu.Lock()
+	defer c.fuzz.mu.Unlock()
+	return c.fuzz.stopped[c.l.runID]
 }
 
 // over tells the referee that this process has left for good, and that nothing of it may be seen from now on.
@@ -195,7 +202,7 @@ func (c *fuzzClient) work() (bool, boot) {
 		}
 		kill := c.l.kill()
 		err := c.l.renew(context.Background())
-		if left := c.l.ends().until(); errors.Is(err, errLost) && left > 0 {
+		if left := c.l.ends().until(); errors.Is(err, errLost) && left > 0 && !c.wasStopped() {
 			c.fault("its lease was gone %v before its time", left)
 		}
 		if errors.Is(err, errLost) || kill.past() { // an answer that comes too late finds the command dead

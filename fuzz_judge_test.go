@@ -73,12 +73,13 @@ func (f *fuzz) judgeSlot(job, slot string, attempts []*fuzzAttempt, text string,
 			f.fault("%v and %v both started", a, other)
 		}
 		started[a.number] = a
-		if a.number > 1+int(n%3) {
-			f.fault("%v: %d were allowed", a, 1+n%3)
+		if allowed := 1 + int(n%3) + f.reopened[a.lock+" "+slot]; a.number > allowed {
+			f.fault("%v: %d were allowed", a, allowed)
 		}
 	}
 	for _, a := range attempts {
-		if a.wrote == 1 && a.state == "done" && newest != a {
+		done := a.state == "done" && (a.wrote == 1 || a.hand)
+		if done && newest != a && f.reopened[a.lock+" "+slot] == 0 && !(newest.hand && a.token < newest.token && !a.hand) {
 			f.fault("%v is done, and %v came after it", a, newest)
 		}
 	}
@@ -102,6 +103,8 @@ func (f *fuzz) judgeEntry(job, slot string, e *entry, newest *fuzzAttempt, stale
 	if newest != nil {
 		state, number = "running", newest.number
 		switch {
+		case newest.hand:
+			state = newest.state
 		case newest.wrote > 0 && newest.state == "unstarted":
 			state, number = "failed", number-1
 		case newest.wrote > 0:
@@ -159,7 +162,9 @@ func (f *fuzz) judgeOrder(all []*fuzzAttempt) {
 func (f *fuzz) judgeLog(job string, log []redis.XMessage) {
 	last := int64(0)
 	for _, event := range log {
-		if event.Values["event"] != "begin" {
+		switch event.Values["event"] {
+		case "begin", "resolve", "stop":
+		default:
 			continue
 		}
 		token := number(event.Values["token"].(string))

@@ -14,6 +14,11 @@ type fuzzBook struct {
 	tokens   map[string]attempt      // lock key and token -> who has it
 	done     map[string]boot         // lock key and slot -> when an end "done" had been written
 	greatest map[string]*fuzzAttempt // lock key -> the greatest token
+
+	reopened  map[string]int   // lock key and slot -> how often it may have been reopened
+	stopped   map[string]bool  // run ID -> somebody may have stopped it
+	uncertain map[attempt]bool // settled by hand before it reported
+	pauses    map[string]*fuzzPause
 }
 
 // A fuzzAttempt is all that is known of one attempt. Times are on this machine's clock; 0 is never.
@@ -31,6 +36,7 @@ type fuzzAttempt struct {
 	early         boot // how long before its lease was over the end was answered
 	newest        bool // no newer one stood when it was taken as new
 	overtook      bool // the attempt before had not reported
+	hand          bool // nobody ran it: a person has settled the slot
 }
 
 // attempt finds what is known of an attempt, or begins to know it.
@@ -67,6 +73,7 @@ func (f *fuzz) sawBegin(a *fuzzAttempt, answer string, sent, got boot, late bool
 		r.Holder[:32] == a.RunID {
 		f.figures["copies spared a newer try"]++
 	}
+	f.sawPaused(a, r, sent, got)
 	if r.Verdict == "paused" {
 		f.figures["paused"]++
 	}
@@ -78,7 +85,7 @@ func (f *fuzz) sawBegin(a *fuzzAttempt, answer string, sent, got boot, late bool
 		f.fault("%v: begun again by a copy %v after its end (%s) was known", a, time.Duration(sent-a.ended), a.state)
 	case after(sent, f.over[a.RunID]):
 		f.fault("%v: begun with nobody behind it, %v after its client had left", a, time.Duration(sent-f.over[a.RunID]))
-	case after(sent, f.done[slot]):
+	case after(sent, f.done[slot]) && f.reopened[slot] == 0:
 		f.fault("%v: begun %v after the slot was done", a, time.Duration(sent-f.done[slot]))
 	case a.token != 0 && (a.token != r.Token || a.number != r.Attempt):
 		f.fault("%v: asked again, got token %d, attempt %d", a, r.Token, r.Attempt)
@@ -88,7 +95,7 @@ func (f *fuzz) sawBegin(a *fuzzAttempt, answer string, sent, got boot, late bool
 		f.granted(a, r)
 	}
 	a.given = min(a.given, got)
-	if r.Entry != nil && r.Entry.State == "running" && (r.Entry.RunID != a.RunID || r.Entry.Try != a.Try) {
+	if r.Entry != nil && r.Entry.State == "running" && r.Entry.Resolved == nil && (r.Entry.RunID != a.RunID || r.Entry.Try != a.Try) {
 		a.overtook = true
 	}
 	if best := f.greatest[a.lock]; best == nil || r.Token > best.token {

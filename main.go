@@ -46,9 +46,24 @@ var stopText string
 //go:embed man/doctor.txt
 var doctorText string
 
+//go:embed man/pause.txt
+var pauseText string
+
+//go:embed man/resume.txt
+var resumeText string
+
+//go:embed man/resolve.txt
+var resolveText string
+
+//go:embed man/wait.txt
+var waitText string
+
+//go:embed man/check.txt
+var checkText string
+
 // interspersed are the commands whose options may follow the job.
-var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions,
-	"doctor": doctorOptions}
+var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions, "pause": pauseOptions,
+	"resume": resumeOptions, "resolve": resolveOptions, "wait": waitOptions, "check": checkOptions, "doctor": doctorOptions}
 
 func main() {
 	if os.Args[0] == guardName {
@@ -109,9 +124,12 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
 			}),
-			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
-				return stop(c.Args().Slice(), s, v)
-			}),
+			newCommand("stop", stopText, stopOptions, byWord(v, stop)),
+			newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)),
+			newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)),
+			newCommand("resolve", resolveText, resolveOptions, byWord(v, resolve)),
+			newCommand("wait", waitText, waitOptions, byWord(v, waitFor)),
+			newCommand("check", checkText, checkOptions, byWord(v, check)),
 			doctorCommand(stdout),
 		},
 	}
@@ -128,6 +146,11 @@ func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *
 		v.verbose = v.verbose || s.verbose
 		return orNil(do(call))
 	}
+}
+
+// byWord is the action of a command that takes its arguments as words, and speaks on stderr.
+func byWord(v *voice, do func([]string, *settings, *voice) error) func(*cli.Context, *settings) error {
+	return func(c *cli.Context, s *settings) error { return do(c.Args().Slice(), s, v) }
 }
 
 // orNil keeps a nil exit from becoming an error that is not nil.

@@ -223,7 +223,7 @@ func TestHelpExamples(t *testing.T) {
 		t.Fatal("help.txt has no Examples")
 	}
 	for _, line := range strings.Split(text, "\n") {
-		t.Run(programsOf(t, line)[0], func(t *testing.T) {
+		t.Run(line, func(t *testing.T) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "onceonly ") {
 				runByHand(t, []string{line})
 			} else {

@@ -20,7 +20,8 @@ func TestManualOptions(t *testing.T) {
 		inManual[strings.TrimPrefix(m[2], "-")] = m[1]
 	}
 	known := map[string]bool{"help": true, "version": true} // urfave/cli's
-	for _, o := range slices.Concat(runOptions, statusOptions, stopOptions, doctorOptions) {
+	for _, o := range slices.Concat(runOptions, statusOptions, stopOptions, pauseOptions, resolveOptions, waitOptions,
+		checkOptions, doctorOptions) {
 		if o.bare {
 			continue
 		}
@@ -38,7 +39,13 @@ func TestManualOptions(t *testing.T) {
 	helpHas(t, "man/status.txt", statusOptions)
 	helpHas(t, "man/stop.txt", stopOptions)
 	helpHas(t, "man/doctor.txt", doctorOptions)
-	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt", "man/doctor.txt")
+	helpHas(t, "man/pause.txt", pauseOptions)
+	helpHas(t, "man/resume.txt", resumeOptions)
+	helpHas(t, "man/resolve.txt", resolveOptions)
+	helpHas(t, "man/wait.txt", waitOptions)
+	helpHas(t, "man/check.txt", checkOptions)
+	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt", "man/pause.txt",
+		"man/resume.txt", "man/resolve.txt", "man/wait.txt", "man/check.txt", "man/doctor.txt")
 }
 
 // helpHas wants each option in a help text, or in the general one.

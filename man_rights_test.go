@@ -74,6 +74,7 @@ func manualUse(t *testing.T, h *host) {
 	for ago := 30; ago > 15; ago-- {
 		do(0, "run", "--job", "trimmed", "--every", "1m", "--keep", "10", "--date", minute(ago), "--", "true")
 	}
+	do(0, "run", "--job", "trimmed", "--every", "1m", "--keep", "10", "--", "true") // the ledger knows the line
 	held := h.command("run", "--job", "waited", "--every", "1m", "--lease", "5s", "--date", minute(3), "--", "sleep", "1.5")
 	if err := held.Start(); err != nil {
 		t.Fatal(err)
@@ -87,6 +88,17 @@ func manualUse(t *testing.T, h *host) {
 	if err := held.Wait(); err != nil {
 		t.Error(err)
 	}
+	do(0, "run", "--job", "checked", "--", "sh", "-c", "onceonly check --left 1s")
+	do(75, "run", "--job", "stopped", "--lease", "5s", "--", "sh", "-c", "onceonly stop stopped --reason test; sleep 30")
+	do(0, "wait", "checked")
+	do(1, "wait", "stopped")
+	do(0, "resolve", "stopped", "--date", "today", "--reopen", "--reason", "test")
+	do(0, "resolve", "stopped", "--date", "today", "--done", "--reason", "test")
+	do(0, "resolve", "stopped", "--date", "yesterday", "--done", "--reason", "test")
+	do(75, "resolve", "trimmed", "--date", minute(31), "--done", "--reason", "test")
+	do(0, "pause", "checked")
+	do(0, "run", "--job", "checked", "--date", "yesterday", "--", "true")
+	do(0, "resume", "checked")
 	do(0, "status")
 	do(0, "status", "retried")
 	do(0, "status", "retried", "--json")

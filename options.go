@@ -53,6 +53,10 @@ type settings struct {
 	problems   bool
 	offline    bool
 	config     string
+	until      string
+	done       bool
+	reopen     bool
+	left       time.Duration
 	from       map[string]string // option -> where its value stands, for messages
 }
 
@@ -120,12 +124,6 @@ var statusOptions = append([]*option{
 	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
 	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
-}, commonOptions...)
-
-var stopOptions = append([]*option{
-	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
-	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
 
 var doctorOptions = append([]*option{

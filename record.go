@@ -123,6 +123,10 @@ func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
 	if own == 0 {
 		own = exitNotDone
 	}
+	if by := receipt.Entry.Resolved; by != nil {
+		return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after %s had settled the slot; that stands", r.name(),
+			e.Number, by.By)}
+	}
 	return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after attempt %d had begun on %s; that one stands",
 		r.name(), e.Number, receipt.Entry.Attempt, holderOf(receipt.Entry))}
 }

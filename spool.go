@@ -181,10 +181,13 @@ func readKept(name string) (*keptEnd, error) {
 	return k, err
 }
 
-// tellStale tells of an end that came after another attempt had begun.
+// tellStale tells of an end that came after another attempt had begun, or after a person had settled the slot.
 func (r *run) tellStale(job string, e end, receipt *receipt) {
-	r.voice.say("%s %s: attempt %d (%s, %s) reported late; attempt %d stands", job, r.shown(e.Slot), e.Number, e.Host,
-		e.how(), receipt.Entry.Attempt)
+	stands := fmt.Sprintf("attempt %d stands", receipt.Entry.Attempt)
+	if by := receipt.Entry.Resolved; by != nil {
+		stands = fmt.Sprintf("what %s has settled stands", by.By)
+	}
+	r.voice.say("%s %s: attempt %d (%s, %s) reported late; %s", job, r.shown(e.Slot), e.Number, e.Host, e.how(), stands)
 }
 
 // how is how the attempt ended, for people.

@@ -47,11 +47,16 @@ func status(args []string, s *settings, w io.Writer) error {
 	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
 		return err
 	}
-	here, _, unknown := hostZone("", "", os.LookupEnv)
 	for _, j := range jobs {
-		j.abroad = unknown == nil && here.String() != j.meta["zone"]
+		j.abroad = abroad(j.meta["zone"])
 	}
 	return cmp.Or(a.print(w, jobs), err)
+}
+
+// abroad says whether this host's zone is not the job's.
+func abroad(zone string) bool {
+	here, _, err := hostZone("", "", os.LookupEnv)
+	return err == nil && here.String() != zone
 }
 
 // A statusAsk is what the user wants to see.
@@ -231,9 +236,10 @@ type jobState struct {
 	events         []event
 	line           *line // nil: not known here
 	zone           *time.Location
-	abroad         bool // this host's zone is another one
-	pause          *pause
+	paused         *pause     // the newest, also one that is over
+	pause          *pause     // the one that is in force
 	chosen         *slotState // by --date
+	abroad         bool       // this host's zone is another one
 }
 
 // A slotState is a slot, and what is known of its newest attempt.
@@ -250,19 +256,22 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string      `json:"into"`
-	Behind     string      `json:"behind"` // skipped: the slot that was running
-	Resolved   *resolution `json:"resolved"`
+	MergedInto string `json:"into"`
+	Behind     string `json:"behind"` // skipped: the slot that was running
 }
 
-type resolution struct {
-	As     string `json:"as"` // done | reopened
-	By     string `json:"by"`
-	At     int64  `json:"at"`
-	Reason string `json:"reason"`
+// readEntry reads an entry for people: of one that was settled by hand the newest real attempt is shown.
+func readEntry(raw string) (*statusEntry, error) {
+	e, err := decode[statusEntry](raw)
+	if err == nil && e.Resolved != nil {
+		e.RunID, e.Try, e.Token = e.Resolved.RunID, e.Resolved.Try, e.Resolved.Token
+	}
+	return e, err
 }
 
+// A pause is the newest one. It stays in the ledger when it is over.
 type pause struct {
+	N      int    `json:"n"` // of pauses and resumes, the newest's number
 	Since  int64  `json:"since"`
 	Until  int64  `json:"until"`
 	By     string `json:"by"`
@@ -300,7 +309,7 @@ func newJobState(namespace, name string, answer any) *jobState {
 	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
 		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{}}
 	for slot, raw := range pairs(a[6]) {
-		if e, err := decode[statusEntry](raw); err == nil {
+		if e, err := readEntry(raw); err == nil {
 			j.entries[slot] = e
 		}
 	}

@@ -103,7 +103,8 @@ func seedFleet(t *testing.T) {
 			msOf(t, "2026-11-23T02:30:00+09:00")).
 		ran("2026-11-24", "2026-11-24T02:30:00+09:00", "2026-11-24T02:42:01+09:00", "web-2", 33*time.Minute, "").
 		ran("2026-11-26", "2026-11-26T02:30:00+09:00", "2026-11-26T02:31:00+09:00", "web-3.example.com", 12*time.Second,
-			`"attempt":2,"signal":"KILL","exit":null,"resolved":{"as":"done","by":"kim","at":1,"reason":"bank"}`).
+			`"attempt":2,"signal":"KILL","exit":null,"run_id":"settled","token":"1",
+			"resolved":{"as":"done","by":"kim@web-1","at":1,"reason":"bank","was":"failed","run_id":"killed","try":2,"token":"2"}`).
 		ran("2026-11-27", "2026-11-27T02:30:00+09:00", "2026-11-27T02:31:12+09:00", "web-1", 29*time.Minute, `"attempt":2`).
 		ran("2026-11-28", "2026-11-28T02:30:00+09:00", "2026-11-28T02:30:00+09:00", "web-4", 31*time.Minute, "").
 		ran("2026-11-29", "2026-11-29T02:30:00+09:00", "2026-11-29T02:30:00+09:00", "web-1", 0,

@@ -105,7 +105,7 @@ SLOT        STATE      ATT  HOST   STARTED   TOOK  EXIT  NOTE
 
 uncertain 2026-11-29: web-1:977 began at 02:30:00, last heard of at 03:02:11; it
   may have done all, part or nothing; 1 attempt left, nobody has asked since.
-  onceonly run --job backup --date 2026-11-29 --rerun --reason TEXT -- COMMAND
+  onceonly resolve backup --date 2026-11-29 --done (or --reopen) --reason TEXT
 missed 2026-11-25: onceonly run --job backup --date 2026-11-25 -- COMMAND
 `)
 	same(t, view(t, statusAsk{job: "sync-orders", n: 4}, seoulNow, 0), `
@@ -134,7 +134,7 @@ SLOT        STATE   ATT  HOST      STARTED          TOOK  EXIT  NOTE
 
 failed 2026-11-27: not started, exit 127 on 10.0.0.7:977 at 11-29 01:00:01, 1
   attempt left.
-  onceonly run --job merged --date 2026-11-27 --rerun --reason TEXT -- COMMAND
+  onceonly resolve merged --date 2026-11-27 --done (or --reopen) --reason TEXT
 `)
 	same(t, view(t, statusAsk{job: "report", n: 1}, seoulNow, 0), `
 report   30 2 * * *   Asia/Seoul   attempts 1   next due 2026-11-30 02:30
@@ -159,7 +159,7 @@ ATT  STATE      HOST       STARTED         ENDED  TOOK  EXIT  TOKEN
 
 02:30:00  web-1:977    attempt 1 began   00000000000000000000000000000977
 03:02:11  web-1:977    last renewed      lease over at 03:04:11
-onceonly run --job backup --date 2026-11-29 --rerun --reason TEXT -- COMMAND
+onceonly resolve backup --date 2026-11-29 --done (or --reopen) --reason TEXT
 `)
 	same(t, view(t, statusAsk{job: "etl", date: "2026-11-29"}, seoulNow, 108*time.Second), `
 etl 2026-11-29   running   due 02:00:00 Asia/Seoul   key etl/2026-11-29

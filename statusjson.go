@@ -258,17 +258,18 @@ func (j *jobState) holderJSON() *holderJSON {
 	if j.lock == "" {
 		return nil
 	}
-	cut := min(len(j.lock), 32)
-	h := &holderJSON{RunID: known(j.lock[:cut])}
-	if i := strings.LastIndexByte(j.lock, ':'); i >= cut {
+	owner := j.owner()
+	h := &holderJSON{RunID: known(owner)}
+	if i := strings.LastIndexByte(j.lock, ':'); i >= len(owner) && stopOrderOf(j.lock) == nil {
 		pid, _ := strconv.ParseInt(j.lock[i+1:], 10, 64)
-		h.Host, h.PID = known(j.lock[cut:i]), known(pid)
+		h.Host, h.PID = known(j.lock[len(owner):i]), known(pid)
 	}
 	if j.ttl > 0 {
 		h.LeaseEndsAt = j.at(j.now + j.ttl)
 	}
 	slot := j.meta["current"]
-	if e := j.entries[slot]; e != nil && e.RunID == j.lock[:cut] {
+	if e := j.entries[slot]; e != nil && e.RunID == owner {
+		h.Host, h.PID = known(e.Host), known(int64(e.PID))
 		h.Slot, h.User, h.Attempt, h.Token = known(slot), known(e.User), known(int64(e.Attempt)), known(e.Token)
 		h.StartedAt, h.RenewedAt = j.at(e.Began), j.at(number(j.meta["heard"]))
 	}

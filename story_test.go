@@ -22,7 +22,10 @@ import (
 //	done|failed|unstarted a.1 [kept] -> ok     the end of it, with the lease given back
 //	renew a -> ok | lost
 //	regain a.1 -> held | regained | lost | ended    the same attempt asks for its lease back
-//	stop -> stopped | again | nobody
+//	stop -> stopped | again | nobody     by hand: looks, then does what it says
+//	resolve done s1 -> settled           or reopened; pause and resume likewise; see story_hand_test.go
+//	lost pause -> lost                   it is not sent, or not yet
+//	resend resolve -> settled            the same bytes again, of the newest such command
 //	lapse                                the lease runs out
 //	set meta paused {}                   another key of the job, by its last word; a hash by its field
 //	entry s1 -> done 1 a.1 earlier=b.1+
@@ -43,12 +46,15 @@ type luaJob struct {
 	leases map[string]*lease
 	asked  map[string]question
 	given  map[string]*reply
+	orders map[string]func() string // by hand
+	ids    int
 	script string // begin.lua
 }
 
 func newLuaJob(t *testing.T, rdb redis.UniversalClient) *luaJob {
 	return &luaJob{t: t, ledger: &ledger{rdb, namespaceOf(t)}, job: "invoice", leases: map[string]*lease{},
-		asked: map[string]question{}, given: map[string]*reply{}, script: beginLua}
+		asked: map[string]question{}, given: map[string]*reply{}, script: beginLua,
+		orders: map[string]func() string{}}
 }
 
 func tellLua(t *testing.T, stories []luaStory) {
@@ -97,16 +103,12 @@ func (j *luaJob) do(words []string) string {
 		return "ok"
 	case "regain":
 		return j.regain(args[0])
-	case "stop":
-		text, err := j.alone(ctx, stopLua, j.job, map[string]any{"by": "kim@web-9", "reason": "x", "slot": "", "keep": 400})
-		if err != nil {
-			return err.Error()
-		}
-		r, err := decode[reply](text)
-		if err != nil {
-			return err.Error()
-		}
-		return r.Verdict
+	case "stop", "resolve", "pause", "resume", "lost":
+		return j.byHand(verb, args)
+	case "resend":
+		return j.orders[args[0]]()
+	case "wait":
+		return j.waitVerdict(args[0])
 	case "forget": // the answer was lost: the client knows of no lock
 		j.lease(args[0]).lock = nil
 		return ""
@@ -158,7 +160,11 @@ func (j *luaJob) look(verb string, args []string) string {
 	case "log":
 		var all []string
 		for _, e := range j.XRange(ctx, k[4], "-", "+").Val() {
-			all = append(all, e.Values["event"].(string), e.Values["attempt"].(string))
+			what, attempt := e.Values["event"].(string), e.Values["attempt"]
+			if attempt == nil { // by hand
+				attempt = e.Values["as"]
+			}
+			all = append(all, strings.TrimSuffix(fmt.Sprint(what, " ", attempt), " <nil>"))
 		}
 		return strings.Join(all, " ")
 	}
@@ -184,6 +190,10 @@ func (j *luaJob) entry(slot string) string {
 		j.t.Fatalf("%s: %v", text, err)
 	}
 	words := []string{e.State, strconv.Itoa(e.Attempt)}
+	if e.Resolved != nil { // the run ID of a resolve is a number
+		e.RunID, e.Try = "R", 1
+		words = append(words, e.Resolved.As)
+	}
 	if e.RunID != "" {
 		words = append(words, fmt.Sprintf("%s.%d", e.RunID[:1], e.Try))
 	}

@@ -147,12 +147,13 @@ func (j *jobState) note(s *slotState) string {
 		return ""
 	}
 	if e.Resolved != nil {
-		add(e.Resolved.As == "reopened", "reopened by "+e.Resolved.By)
-		add(e.Resolved.As != "reopened", "resolved by "+e.Resolved.By)
+		who, _, _ := strings.Cut(e.Resolved.By, "@")
+		add(e.Resolved.As == "reopened", "reopened by "+who)
+		add(e.Resolved.As != "reopened", "resolved by "+who)
 	}
 	add(e.MergedInto != "", "with "+j.label(e.MergedInto))
 	add(e.Behind != "", j.behind(e.Behind, s.name)+" was running")
-	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout", strings.ReplaceAll(e.Reason, "_", " "))
+	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout" && e.Reason != "reopened", strings.ReplaceAll(e.Reason, "_", " "))
 	add(e.Rerun != "", "rerun")
 	add(e.Rerun == "" && s.attempt > 1 && e.Resolved == nil, "retried")
 	if due := j.due(s); due > 0 && s.attempt == 1 && s.began-due > time.Minute.Milliseconds() {
@@ -177,7 +178,7 @@ func (j *jobState) advice(s *slotState) string {
 	label := j.label(s.name)
 	said := s.state + " " + label + ": "
 	if s.state == "missed" {
-		return said + j.byHand(s, "") + "\n"
+		return said + j.byHand(s) + "\n"
 	}
 	if s.state == "late" {
 		return said + "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:\n  " +
@@ -229,14 +230,22 @@ func (j *jobState) leftText(s *slotState) string {
 }
 
 // settle is what to type about a slot that waits for a person.
-func (j *jobState) settle(s *slotState) string { return j.byHand(s, " --rerun --reason TEXT") }
+func (j *jobState) settle(s *slotState) string {
+	if s.entry != nil && s.entry.Reopened {
+		return j.byHand(s)
+	}
+	return toSettle(j.job, j.label(s.name), "--done (or --reopen)")
+}
 
-func (j *jobState) byHand(s *slotState, more string) string {
-	line, label := terms{Every: j.meta["every"], Schedule: j.meta["schedule"]}, j.label(s.name)
+func (j *jobState) byHand(s *slotState) string { return j.runByHand(j.label(s.name)) }
+
+// runByHand is what runs a slot by hand.
+func (j *jobState) runByHand(label string) string {
+	line := terms{Every: j.meta["every"], Schedule: j.meta["schedule"]}
 	if j.abroad || len(label) > len(time.DateOnly) {
 		line.Zone = j.meta["zone"]
 	}
-	return byHand(j.job, line, label, more)
+	return byHand(j.job, line, label)
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

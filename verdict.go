@@ -69,6 +69,9 @@ func (c *call) refuse(r *reply) *exit {
 	settle := c.settle(c.slot.name)
 	switch r.Verdict {
 	case "done":
+		if by := r.Entry.Resolved; by != nil {
+			return c.normal(c.exitDone, "not run: done, by %s at %s: %q", by.By, c.clock(by.At), by.Reason)
+		}
 		return c.normal(c.exitDone, "not run: done on %s at %s (%s)", r.Entry.Host, c.clock(r.Entry.Ended),
 			brief(sinceMillis(r.Entry.Began, r.Entry.Ended)))
 	case "busy":
@@ -83,7 +86,7 @@ func (c *call) refuse(r *reply) *exit {
 		return c.told(r, c.exitFailed, settle, "not run: failed on %s at %s (%s), no attempt left", r.Entry.Host,
 			c.clock(r.Entry.Ended), endOf(r.Entry))
 	case "uncertain":
-		return c.told(r, exitNotDone, "find out; to run it again, "+settle,
+		return c.told(r, exitNotDone, "find out, then "+settle,
 			"not run: uncertain: %s began at %s and never reported; it may have done all, part or nothing",
 			holderOf(r.Entry), c.clock(r.Entry.Began))
 	case "old":
@@ -93,23 +96,21 @@ func (c *call) refuse(r *reply) *exit {
 	return c.disagree(r)
 }
 
-// settle is what to type about a slot that waits for a person. A shell by hand has neither the line's options nor the
-// zone of cron's environment, in which a time may be another one.
+// settle is what to type about a slot that waits for a person. A shell by hand does not have the line's options.
 func (c *call) settle(slot string) string {
-	line, shown := terms{Every: c.every, Schedule: c.schedule}, c.shown(slot)
-	crons := c.zoneFrom == "CRON_TZ" || c.zoneFrom == "TZ"
-	if c.zoneFrom == "--tz" || (crons && len(shown) > len(time.DateOnly)) {
-		line.Zone = c.line.zone.String()
+	return toSettle(c.command.job, c.shown(slot)+c.elsewhere(), "--done or --reopen,")
+}
+
+// elsewhere is the option that a shell by hand needs, too, to mean this namespace.
+func (s *settings) elsewhere() string {
+	if s.from["namespace"] != "--namespace" {
+		return ""
 	}
-	more := " --rerun --reason TEXT"
-	if c.from["namespace"] == "--namespace" {
-		more = " --namespace " + quoteWord(c.namespace) + more
-	}
-	return byHand(c.command.job, line, shown, more)
+	return " --namespace " + quoteWord(s.namespace)
 }
 
 // byHand is what runs a slot by hand. It says of the line what decides which slot is meant.
-func byHand(job string, line terms, slot, more string) string {
+func byHand(job string, line terms, slot string) string {
 	words := "onceonly run --job " + quoteWord(job)
 	switch {
 	case len(slot) == len(time.DateOnly): // a day's name
@@ -121,7 +122,7 @@ func byHand(job string, line terms, slot, more string) string {
 	if line.Zone != "" && line.Zone != time.Local.String() { // a zone that has no name cannot be typed
 		words += " --tz " + quoteWord(line.Zone)
 	}
-	return words + " --date " + slot + more + " -- COMMAND"
+	return words + " --date " + slot + " -- COMMAND"
 }
 
 // holder is host:pid of whoever has the lease.
@@ -129,12 +130,12 @@ func (r *reply) holder() string { return r.Holder[min(len(r.Holder), 32):] }
 
 // paused is nothing to do, unless somebody asked for this slot by hand.
 func (c *call) paused(r *reply) *exit {
-	var p struct {
-		By, Reason string
-		Since      int64
+	p := &pause{}
+	json.Unmarshal([]byte(r.Paused), p)
+	e := c.normal(0, "not run: paused by %s since %s", p.By, c.day(p.Since))
+	if p.Reason != "" {
+		e.msg += ": " + p.Reason
 	}
-	json.Unmarshal([]byte(r.Paused), &p)
-	e := c.normal(0, "not run: paused by %s since %s: %s", p.By, c.day(p.Since), p.Reason)
 	if c.rerun {
 		e.status, e.normal = exitNotDone, false
 	}
@@ -220,7 +221,7 @@ func (r *run) tellBefore() {
 	case earlier.State == "running":
 		r.voice.say("%s %s: uncertain: %s began at %s and never reported", r.command.job, r.shown(r.reply.Earlier),
 			holderOf(earlier), r.clock(earlier.Began))
-		r.voice.hint("find out; to run it again, " + r.settle(r.reply.Earlier))
+		r.voice.hint("find out, then " + r.settle(r.reply.Earlier))
 	default:
 		r.voice.say("%s %s: failed on %s at %s (%s)", r.command.job, r.shown(r.reply.Earlier), earlier.Host,
 			r.clock(earlier.Ended), endOf(earlier))

@@ -2,7 +2,7 @@
 -- the few facts that their state follows from.
 -- KEYS  as in entry.lua
 -- ARGV  1 newest slots wanted in brief (-1: all)   2 how many of them with their entries (-1: all)
---       3 one further slot by name, with its entry and its events, or ''   4 '1': the hosts too
+--       3 one further slot by name, with its entry, its events and the job's own, or ''   4 '1': the hosts too
 -- Returns {time (ms), lock's value or '', its PTTL (ms), fence or '', meta (flat), briefs, entries (flat: slot, JSON),
 --   oldest slot or '', beginning of the job's first slot (ms) or '', hosts (flat), events (as XRANGE gives them)}
 --   briefs   newest first, seven words each: slot, its beginning, state as written, attempt, began, ended (ms; 0: unknown),
@@ -11,7 +11,7 @@
 local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
 local clock = redis.call('TIME')
 local held = redis.call('GET', LOCK) or ''
-local owner = string.sub(held, 1, 32)
+local owner = string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or string.sub(held, 1, 32) -- stop.lua
 local meta = redis.call('HGETALL', META)
 local briefs, entries, sent = {}, {}, {}
 
@@ -61,7 +61,7 @@ local events = {}
 if ARGV[3] ~= '' then
   entry(ARGV[3], redis.call('HGET', LEDGER, ARGV[3]))
   for _, event in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
-    if event[2][4] == ARGV[3] then events[#events + 1] = event end
+    if event[2][4] == ARGV[3] or event[2][4] == '' then events[#events + 1] = event end
   end
 end
 return { string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)), held, redis.call('PTTL', LOCK),
