@@ -19,9 +19,10 @@ import (
 // a farewell means that onceonly is gone.
 
 const (
-	guardAfter = time.Second // a command that ends sooner is never guarded: starting a process costs more
-	guardWaits = 5 * time.Millisecond
-	guardName  = "onceonly: guard" // argv[0] of the guard, as ps shows it
+	guardAfter  = time.Second // a command that ends sooner is never guarded: starting a process costs more
+	guardWaits  = 5 * time.Millisecond
+	guardLeaves = 100 * time.Millisecond
+	guardName   = "onceonly: guard" // argv[0] of the guard, as ps shows it
 )
 
 // A guard is onceonly's side of it.
@@ -92,9 +93,11 @@ func (g *guard) dismiss() {
 	g.pipe.Close()
 	g.pipe = nil
 	g.mu.Unlock()
-	select { // it ends at once; if not, whoever reaps for us does
+	select { // it ends at once
 	case <-g.ended:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(guardLeaves):
+		g.process.Kill()
+		<-g.ended // or whoever inherits it would have to reap it, and may not
 	}
 }
 
