@@ -44,7 +44,7 @@ func (s *scene) count(v figures, all []*dossier) figures {
 		if strings.Contains(a.text, "stopped: ") && !strings.Contains(a.text, "--timeout") &&
 			!s.history.faulted(a.host, a.ended-boot(2*s.lease(a.job)), a.ended) && !s.touched(a.pid) {
 			f.falseStops++
-			if s.expected {
+			if len(s.expected) > 0 {
 				continue
 			}
 			s.stage.logf("s%d: %s stopped for nothing: %s%s", s.number, a.who(), a.text, s.history.before(a.host, a.ended))

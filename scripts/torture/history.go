@@ -199,15 +199,18 @@ func (h *history) thaw(f *freeze) {
 	f.end = bootNow()
 }
 
-// living are the commands that have not said that they end, the newest last.
+// living are the commands that have not said that they end: of each onceonly that is there, the newest.
 func (h *history) living() []*life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []*life
-	for _, l := range h.order {
-		if a := h.byPID[l.wrapper]; l.exits == never && a != nil && a.ended == never {
+	seen := map[int]bool{}
+	for _, l := range slices.Backward(h.order) {
+		a := h.byPID[l.wrapper]
+		if l.exits == never && a != nil && a.ended == never && !seen[l.wrapper] {
 			all = append(all, l)
 		}
+		seen[l.wrapper] = true
 	}
 	return all
 }

@@ -185,7 +185,7 @@ func (t *torture) plan() *plan {
 	}
 	t.planned++
 	p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program,
-		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious)}
+		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious, brisk)}
 	switch {
 	case t.brief:
 		p.lasts = 6 * time.Second
