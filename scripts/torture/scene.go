@@ -18,6 +18,7 @@ import (
 // A stage is what all scenes play on.
 type stage struct {
 	dir   string
+	fast  string // a directory in memory, where there is one: what is written there must not wait for others' disks
 	self  string // this program, for the jobs
 	seed  string
 	judge *judge
@@ -74,7 +75,7 @@ type scene struct {
 
 // newScene starts servers and hosts.
 func (t *stage) newScene(p *plan) (*scene, error) {
-	s := &scene{plan: p, stage: t, dir: filepath.Join(t.dir, fmt.Sprintf("s%d", p.number)), history: newHistory(),
+	s := &scene{plan: p, stage: t, dir: filepath.Join(t.fast, fmt.Sprintf("s%d", p.number)), history: newHistory(),
 		random: newRandom(t.seed, strconv.Itoa(p.number)), over: make(chan struct{})}
 	s.traps = &traps{scene: s}
 	if err := os.MkdirAll(s.dir, 0o777); err != nil {
@@ -147,7 +148,7 @@ func (s *scene) play(ctx context.Context) (*verdict, error) {
 	defer s.clear()
 	done := make(chan struct{})
 	var watchers sync.WaitGroup
-	for _, watch := range []func(<-chan struct{}){s.watchStalls, s.watchOrphans} {
+	for _, watch := range []func(<-chan struct{}){s.watchStalls, s.watchRedis, s.watchOrphans} {
 		watchers.Go(func() { watch(done) })
 	}
 	for _, l := range s.lines {
