@@ -75,7 +75,7 @@ func (s *scene) freeze(r *rand.Rand) {
 	}
 	l := pick(r, living...)
 	guard := guardOf(l.wrapper)
-	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all"), wrapper: l.wrapper, end: never,
+	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all", "all"), wrapper: l.wrapper, end: never,
 		guarded: since(l.began) > hasGuardAfter}
 	pids := []int{l.wrapper}
 	switch {
