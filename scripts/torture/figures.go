@@ -17,7 +17,7 @@ type figures struct {
 	refused    int // stale writes that the fence did not take
 	stale      int // ends that came after another attempt
 	falseStops int // stopped, though nothing was wrong for two leases
-	stalled    int // violations that came of this machine standing still
+	stalled    int // violations and stops that came of this machine standing still
 	linear     int // questions in histories found linearizable
 	undecided  int
 	overlaps   []time.Duration
@@ -43,8 +43,12 @@ func (s *scene) count(v figures, all []*dossier) figures {
 	for _, a := range s.history.asks {
 		if strings.Contains(a.text, "stopped: ") && !strings.Contains(a.text, "--timeout") &&
 			!s.history.faulted(a.host, a.ended-boot(2*s.lease(a.job)), a.ended) && !s.touched(a.pid) {
+			if s.history.stood(a.ended-boot(2*s.lease(a.job)), a.ended) {
+				f.stalled++
+				continue
+			}
 			f.falseStops++
-			if s.expected {
+			if len(s.expected) > 0 {
 				continue
 			}
 			s.stage.logf("s%d: %s stopped for nothing: %s%s", s.number, a.who(), a.text, s.history.before(a.host, a.ended))

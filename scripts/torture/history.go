@@ -21,6 +21,7 @@ type history struct {
 	kills    []*kill
 	freezes  []*freeze
 	stalls   []stall
+	slow     []stall // of Redis's answers
 	orphans  []orphan
 }
 
@@ -147,10 +148,10 @@ func (h *history) addOrphan(o orphan) {
 	h.orphans = append(h.orphans, o)
 }
 
-func (h *history) addStall(s stall) {
+func (h *history) addStall(to *[]stall, late time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stalls = append(h.stalls, s)
+	*to = append(*to, stall{bootNow(), late})
 }
 
 // begin notes a fault; the function that it returns notes its end.
@@ -170,6 +171,13 @@ func (h *history) begin(nemesis, host, what string) func() {
 func (h *history) faulted(host string, from, to boot) bool {
 	return slices.ContainsFunc(h.faults, func(f *fault) bool {
 		return (f.host == "" || f.host == host) && f.begin <= to && f.end >= from
+	})
+}
+
+// stood says whether this machine stood still in that time, for so long that a renewal may have failed.
+func (h *history) stood(from, to boot) bool {
+	return slices.ContainsFunc(slices.Concat(h.stalls, h.slow), func(x stall) bool {
+		return x.late > renewalWait/2 && x.at > from && x.at-boot(x.late) < to
 	})
 }
 
@@ -199,15 +207,18 @@ func (h *history) thaw(f *freeze) {
 	f.end = bootNow()
 }
 
-// living are the commands that have not said that they end, the newest last.
+// living are the commands that have not said that they end: of each onceonly that is there, the newest.
 func (h *history) living() []*life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []*life
-	for _, l := range h.order {
-		if a := h.byPID[l.wrapper]; l.exits == never && a != nil && a.ended == never {
+	seen := map[int]bool{}
+	for _, l := range slices.Backward(h.order) {
+		a := h.byPID[l.wrapper]
+		if l.exits == never && a != nil && a.ended == never && !seen[l.wrapper] {
 			all = append(all, l)
 		}
+		seen[l.wrapper] = true
 	}
 	return all
 }

@@ -42,7 +42,7 @@ func (d *dossier) judgeEnds(v *verdict) {
 
 // mustReport says whether an attempt's onceonly lived to write its end, or to keep it.
 func (d *dossier) mustReport(w *work) bool {
-	return w.ask != nil && w.ask.ended != never && !w.ask.dead() && !strings.Contains(w.ask.text, "nor kept")
+	return w.ask != nil && w.ask.ended != never && !w.ask.dead() && !d.roomless(w.ask)
 }
 
 // dead says whether onceonly was killed.
@@ -140,7 +140,12 @@ func (d *dossier) reason(e *entry) bool {
 	if a == nil || a.job != d.line.job {
 		return false
 	}
-	if a.dead() || strings.Contains(a.text, "nor kept") {
+	return a.dead() || d.roomless(a)
+}
+
+// roomless says whether an onceonly may have had no room to keep an end.
+func (d *dossier) roomless(a *ask) bool {
+	if strings.Contains(a.text, "nor kept") {
 		return true
 	}
 	return d.full && a.ended != never && slices.ContainsFunc(d.history.faults, func(f *fault) bool {

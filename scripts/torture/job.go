@@ -49,6 +49,8 @@ func cast(seed, mood, job, slot, attempt string) part {
 	r := newRandom(seed, job, slot, attempt)
 	p := part{pause: time.Duration(2+r.IntN(5)) * time.Millisecond, deaf: r.IntN(10) < 4, grandchild: r.IntN(5) == 0}
 	switch n := r.IntN(20); {
+	case mood == brisk:
+		p.lasts = between(r, 20*time.Millisecond, 100*time.Millisecond)
 	case mood == tedious || n < 2:
 		p.lasts = between(r, 4*time.Second, 9*time.Second)
 	case n < 10:

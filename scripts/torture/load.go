@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +30,7 @@ func (s *scene) askAlong(l *line) {
 	defer s.work.Done()
 	r := newRandom(s.stage.seed, l.job)
 	for n := 0; ; n++ {
-		for _, h := range s.hosts {
+		for _, h := range s.askers(r) {
 			late := time.Duration(r.ExpFloat64() * float64(20*time.Millisecond))
 			if r.IntN(10) == 0 {
 				late += between(r, 0, 3*time.Second)
@@ -42,10 +43,22 @@ func (s *scene) askAlong(l *line) {
 				}
 			}()
 		}
-		if !s.pause(between(r, 200*time.Millisecond, 3*time.Second)) {
+		longest := 3 * time.Second
+		if s.mood == brisk {
+			longest = 600 * time.Millisecond
+		}
+		if !s.pause(between(r, 200*time.Millisecond, longest)) {
 			return
 		}
 	}
+}
+
+// askers are the hosts that ask for a slot: mostly all.
+func (s *scene) askers(r *rand.Rand) []*host {
+	if s.mood == brisk || r.IntN(5) == 0 {
+		return []*host{pick(r, s.hosts...)}
+	}
+	return s.hosts
 }
 
 // ask runs onceonly to its end.

@@ -75,7 +75,7 @@ func (s *scene) freeze(r *rand.Rand) {
 	}
 	l := pick(r, living...)
 	guard := guardOf(l.wrapper)
-	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all"), wrapper: l.wrapper, end: never,
+	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all", "all"), wrapper: l.wrapper, end: never,
 		guarded: since(l.began) > hasGuardAfter}
 	pids := []int{l.wrapper}
 	switch {
@@ -107,6 +107,7 @@ func (s *scene) freeze(r *rand.Rand) {
 
 // partition cuts a host, or all, off from Redis.
 func (s *scene) partition(r *rand.Rand) {
+	s.traps.drop(stale)
 	if r.IntN(3) == 0 {
 		s.traps.drop(pick(r, "begin", "renew", "finish", "regain"))
 		return
@@ -149,6 +150,7 @@ func (s *scene) bring(r *rand.Rand, name string, hosts []*host, what string, w w
 // disturb delays, resets, and cuts answers in the middle.
 func (s *scene) disturb(r *rand.Rand) {
 	name, hosts := s.anyHosts(r)
+	s.traps.hold(pick(r, "begin", "begin", "finish", "renew"), between(r, 20*time.Millisecond, 2*s.longestLease()/5))
 	switch r.IntN(4) {
 	case 0:
 		s.bring(r, name, hosts, "slow", weather{delay: between(r, 5*time.Millisecond, s.longestLease()/2)}, "N4")

@@ -48,8 +48,13 @@ func run(ctx context.Context, o options) (*report, error) {
 	}
 	os.Chmod(dir, 0o755)
 	defer os.RemoveAll(dir)
+	fast, err := os.MkdirTemp("/dev/shm", "torture-")
+	if err != nil {
+		fast = dir
+	}
+	defer os.RemoveAll(fast)
 	defer t.close()
-	if err := t.open(dir); err != nil {
+	if err := t.open(dir, fast); err != nil {
 		return nil, err
 	}
 	t.report.seed = o.seed
@@ -63,12 +68,12 @@ func run(ctx context.Context, o options) (*report, error) {
 }
 
 // open builds what is tortured, and starts the judge.
-func (t *torture) open(dir string) error {
+func (t *torture) open(dir, fast string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	t.stage = &stage{dir: dir, self: self, seed: t.seed, logf: t.logf, scenes: map[int]*scene{}}
+	t.stage = &stage{dir: dir, fast: fast, self: self, seed: t.seed, logf: t.logf, scenes: map[int]*scene{}}
 	if t.root, err = repository(); err != nil {
 		return err
 	}
@@ -185,7 +190,7 @@ func (t *torture) plan() *plan {
 	}
 	t.planned++
 	p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program,
-		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious)}
+		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious, brisk)}
 	switch {
 	case t.brief:
 		p.lasts = 6 * time.Second

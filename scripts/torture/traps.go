@@ -36,10 +36,11 @@ var steps = []string{stepSpawned, stepBegin, stepBegun, stepAnswered, stepStarte
 type traps struct {
 	scene  *scene
 	mu     sync.Mutex
-	armed  map[string]*rand.Rand // step -> what decides what happens there
-	drops  map[string]int        // kind -> how many replies to lose
-	lates  int                   // requests to deliver late
-	doomed string                // a run to be killed as soon as it has started
+	armed  map[string]*rand.Rand    // step -> what decides what happens there
+	drops  map[string]int           // kind -> how many replies to lose
+	holds  map[string]time.Duration // kind -> how long to hold the next request up
+	lates  int                      // requests to deliver late
+	doomed string                   // a run to be killed as soon as it has started
 }
 
 func (t *traps) arm(step string, r *rand.Rand) {
@@ -51,6 +52,9 @@ func (t *traps) arm(step string, r *rand.Rand) {
 	t.armed[step] = r
 }
 
+// stale is the kind of a finish that comes after another attempt has begun.
+const stale = "stale finish"
+
 // drop loses the next reply to a request of that kind.
 func (t *traps) drop(kind string) {
 	t.mu.Lock()
@@ -59,6 +63,16 @@ func (t *traps) drop(kind string) {
 		t.drops = map[string]int{}
 	}
 	t.drops[kind] = 1
+}
+
+// hold holds the next request of that kind up.
+func (t *traps) hold(kind string, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holds == nil {
+		t.holds = map[string]time.Duration{}
+	}
+	t.holds[kind] = d
 }
 
 // delayCopy resets the connection of the next begin, and delivers it when a later copy has long been answered.
@@ -73,6 +87,7 @@ func (t *traps) disarm() {
 	defer t.mu.Unlock()
 	clear(t.armed)
 	clear(t.drops)
+	clear(t.holds)
 	t.lates = 0
 }
 
@@ -114,6 +129,15 @@ func (t *traps) asked(q *request) fate {
 	if r, pid := t.sprungFor(step, q); r != nil {
 		t.kill(step, "wrapper", q.run, pid, pid)
 		return t.afterwards(q, r)
+	}
+	t.mu.Lock()
+	held := t.holds[q.kind]
+	delete(t.holds, q.kind)
+	t.mu.Unlock()
+	if held > 0 {
+		ended := t.scene.history.begin("N4", q.host, q.kind+" held up")
+		time.Sleep(held)
+		ended()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,12 +185,16 @@ func (t *traps) answered(q *request) fate {
 			return lose
 		}
 	}
+	kind := q.kind
+	if kind == "finish" && q.verdict == "stale" {
+		kind = stale
+	}
 	t.mu.Lock()
-	dropped := t.drops[q.kind] > 0
-	delete(t.drops, q.kind)
+	dropped := t.drops[kind] > 0
+	delete(t.drops, kind)
 	t.mu.Unlock()
 	if dropped {
-		t.scene.history.begin("N3", q.host, "reply to "+q.kind+" lost")()
+		t.scene.history.begin("N3", q.host, "reply to "+kind+" lost")()
 		return lose
 	}
 	return pass

@@ -23,11 +23,30 @@ func (s *scene) watchStalls(done <-chan struct{}) {
 		}
 		now := bootNow()
 		if late := now.sub(before) - tick; late > tooLate {
-			s.history.addStall(stall{now, late})
+			s.history.addStall(&s.history.stalls, late)
 		}
 		before = now
 	}
 }
+
+// watchRedis notes when Redis takes longer to answer than a renewal can well wait.
+func (s *scene) watchRedis(done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(10 * tick):
+		}
+		asked := bootNow()
+		s.topology.nodes[0].admin.Ping(ctxNow())
+		if took := since(asked); took > renewalWait/2 {
+			s.history.addStall(&s.history.slow, took)
+		}
+	}
+}
+
+// renewalWait is how long the shortest lease's renewal waits.
+const renewalWait = 200 * time.Millisecond
 
 // watchOrphans looks for processes of an attempt whose onceonly has been gone for two leases. The run ID is in their
 // environment, wherever they have gone.
