@@ -126,25 +126,23 @@ func (h *fuzzHand) pause() {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		known := h.fuzz.pauseOf(h.k[0])
-		h.fuzz.mu.Lock()
-		if what == "pause" {
-			*known = fuzzPause{sent: bootNow()}
-		} else {
-			known.resuming = bootNow()
-		}
-		h.fuzz.mu.Unlock()
+		known := h.fuzz.pauseOf(h.k[0], what)
 		h.order(pauseLua, map[string]any{"id": newRunID(), "seen": p.N, "what": what, "until": 0, "slot": ""},
 			func(answer string, sent, got boot) { h.fuzz.sawPause(known, answer, got) })
 		time.Sleep(time.Duration(1+h.r.IntN(12)) * time.Millisecond)
 	}
 }
 
-func (f *fuzz) pauseOf(lock string) *fuzzPause {
+// pauseOf is the job's newest pause, which begins or ends now. Each is known apart: the answer to a copy of the last one's
+// end may be heard when the next one's end is under way.
+func (f *fuzz) pauseOf(lock, what string) *fuzzPause {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pauses[lock] == nil {
-		f.pauses[lock] = &fuzzPause{}
+	if what == "pause" || f.pauses[lock] == nil {
+		f.pauses[lock] = &fuzzPause{sent: bootNow()}
+	}
+	if what == "resume" {
+		f.pauses[lock].resuming = bootNow()
 	}
 	return f.pauses[lock]
 }

@@ -79,7 +79,9 @@ func (f *fuzz) judgeSlot(job, slot string, attempts []*fuzzAttempt, text string,
 	}
 	for _, a := range attempts {
 		done := a.state == "done" && (a.wrote == 1 || a.hand)
-		if done && newest != a && f.reopened[a.lock+" "+slot] == 0 && !(newest.hand && a.token < newest.token && !a.hand) {
+		if done && newest == nil {
+			f.fault("%v is done, and was given no token", a)
+		} else if done && newest != a && f.reopened[a.lock+" "+slot] == 0 && !(newest.hand && a.token < newest.token && !a.hand) {
 			f.fault("%v is done, and %v came after it", a, newest)
 		}
 	}
