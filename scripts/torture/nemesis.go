@@ -18,7 +18,7 @@ type nemesis struct {
 }
 
 var nemeses = []*nemesis{
-	{"N1", "kill -9 of onceonly, guard, command", nil, (*scene).armTraps, 300 * time.Millisecond},
+	{"N1", "kill -9 of onceonly, guard, command", nil, (*scene).armTraps, 250 * time.Millisecond},
 	{"N2", "onceonly, guard, command, host frozen", nil, (*scene).freeze, 600 * time.Millisecond},
 	{"N3", "host cut off from Redis, one way or both", nil, (*scene).partition, time.Second},
 	{"N4", "latency, resets, half answers, late copies", nil, (*scene).disturb, time.Second},
@@ -61,6 +61,10 @@ func (s *scene) anyHosts(r *rand.Rand) (name string, hosts []*host) {
 // armTraps sets a trap at a step by lot.
 func (s *scene) armTraps(r *rand.Rand) {
 	step := pick(r, steps...)
+	if step == stepGuarded {
+		s.traps.killGuarded(r)
+		return
+	}
 	s.traps.arm(step, newRandom(s.stage.seed, step, date(r.IntN(10000))))
 }
 

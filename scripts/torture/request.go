@@ -24,6 +24,7 @@ type request struct {
 	lease   int64  // ms; begin and regain
 	raw     []byte
 	link    *relay
+	prey    int // process to be killed once it has the answer
 
 	received  boot // by the proxy
 	executed  boot // the server has answered; never, if it has not

@@ -185,6 +185,9 @@ func (t *traps) answered(q *request) fate {
 			return lose
 		}
 	}
+	if step := afterAnswer[q.kind]; step != "" && (q.kind != "begin" || q.verdict == "run") {
+		_, q.prey = t.sprungFor(step, q)
+	}
 	kind := q.kind
 	if kind == "finish" && q.verdict == "stale" {
 		kind = stale
@@ -200,23 +203,22 @@ func (t *traps) answered(q *request) fate {
 	return pass
 }
 
-// settled is a request that nothing more happens to.
+// settled is a request that nothing more happens to. What is to be killed once it has its answer is killed first.
 func (t *traps) settled(q *request) {
 	if q.kind == "other" {
 		return
 	}
-	t.scene.history.addRequest(q)
-	step := map[string]string{"begin": stepAnswered, "finish": stepDelivered}[q.kind]
-	if step == "" || q.delivered == never || (q.kind == "begin" && q.verdict != "run") {
-		return
-	}
-	if r, pid := t.sprungFor(step, q); r != nil {
-		if step == stepAnswered {
-			time.Sleep(between(r, 0, 200*time.Microsecond))
+	if q.prey != 0 && q.delivered != never {
+		if q.kind == "begin" {
+			time.Sleep(rand.N(200 * time.Microsecond))
 		}
-		t.kill(step, "wrapper", q.run, pid, pid)
+		t.kill(afterAnswer[q.kind], "wrapper", q.run, q.prey, q.prey)
 	}
+	t.scene.history.addRequest(q)
 }
+
+// afterAnswer are the steps that come right after an answer.
+var afterAnswer = map[string]string{"begin": stepAnswered, "finish": stepDelivered}
 
 // sprungFor takes a trap at a step of a request, and finds the process that asks. If that is not there the trap stays.
 func (t *traps) sprungFor(step string, q *request) (*rand.Rand, int) {
@@ -271,18 +273,19 @@ func (t *traps) command(word string, l *life, a *ask) {
 		return
 	}
 	if r := t.sprung(stepSecond); r != nil {
-		time.AfterFunc(between(r, 20*time.Millisecond, 900*time.Millisecond), func() { t.killOf(stepSecond, r, l) })
+		wait := between(r, 10*time.Millisecond, pick(r, 100*time.Millisecond, 900*time.Millisecond))
+		time.AfterFunc(wait, func() { t.killOf(stepSecond, r, l) })
 		return
 	}
-	t.mu.Lock()
-	r := t.armed[stepGuarded]
-	t.mu.Unlock()
-	if r != nil {
-		time.AfterFunc(between(r, 1100*time.Millisecond, 2500*time.Millisecond), func() {
-			if guardOf(l.wrapper) != 0 && t.sprung(stepGuarded) != nil {
-				t.killOf(stepGuarded, r, l)
-			}
-		})
+}
+
+// killGuarded kills in a run that is old enough to have a guard.
+func (t *traps) killGuarded(r *rand.Rand) {
+	for _, l := range t.scene.history.living() {
+		if since(l.began) > hasGuardAfter && guardOf(l.wrapper) != 0 {
+			t.killOf(stepGuarded, r, l)
+			return
+		}
 	}
 }
 
