@@ -9,6 +9,8 @@
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
 //	spool.go    ends kept on disk                    operate.go  what a person does by hand
+//	nagios.go   status for Nagios                    metrics.go  status for Prometheus
+//	completion.go  words for the shells
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -67,7 +69,12 @@ func onceonly(args []string, stdout, stderr io.Writer) (status int) {
 			status = exitBug
 		}
 	}()
-	err := app(args, stdout, v).Run(reorder(args))
+	a := app(args, stdout, v)
+	if len(args) > 1 && args[1] == "complete" {
+		complete(a.Commands, args[2:], stdout)
+		return 0
+	}
+	err := a.Run(reorder(args))
 	var e *exit
 	switch {
 	case err == nil:
@@ -101,12 +108,13 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 		Commands: []*cli.Command{
 			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
-			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
+			forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
-			}),
+			}), stdout),
 			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
 				return stop(c.Args().Slice(), s, v)
 			}),
+			completionCommand(stdout),
 		},
 	}
 }

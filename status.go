@@ -20,10 +20,11 @@ import (
 const (
 	exitNoJob     = 1
 	statusWait    = 10 * time.Second // --redis-wait, unless given: a person is waiting
-	lateAfter     = 15 * time.Minute // a due slot is pending until then
+	lateAfter     = 15 * time.Minute // a due slot is pending until then, unless --late says otherwise
 	attentionDays = 30
-	// longestStrip covers the days that attention looks at: today, and 30 before.
-	longestStrip  = attentionDays + 1
+	// longestStrip covers all that attention looks at: today and 30 days before, and what weeks and months a line that
+	// was another one then has left among them.
+	longestStrip  = attentionDays + 10
 	longestMissed = 100
 	batch         = 200 // jobs asked for in one request; each keeps Redis busy for less than a millisecond
 )
@@ -43,7 +44,12 @@ func status(args []string, s *settings, w io.Writer) error {
 	}
 	r := &reader{ledger: &ledger{server.connect(), s.namespace}, server: server, wait: s.redisWait}
 	defer r.ledger.Close()
+	began := time.Now()
 	jobs, err := r.read(a)
+	if a.metrics {
+		m := &machine{up: err == nil, took: time.Since(began), ahead: r.ahead, dir: stateDir(s.stateDir, os.LookupEnv)}
+		return cmp.Or(a.printMetrics(w, jobs, m), err)
+	}
 	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
 		return err
 	}
@@ -51,33 +57,7 @@ func status(args []string, s *settings, w io.Writer) error {
 	for _, j := range jobs {
 		j.abroad = unknown == nil && here.String() != j.meta["zone"]
 	}
-	return cmp.Or(a.print(w, jobs), err)
-}
-
-// A statusAsk is what the user wants to see.
-type statusAsk struct {
-	namespace, job, date  string
-	n                     int
-	json, hosts, problems bool
-}
-
-func (s *settings) statusWords(args []string) (*statusAsk, error) {
-	a := &statusAsk{namespace: s.namespace, date: s.date, n: s.n, json: s.json, hosts: s.hosts,
-		problems: s.problems}
-	if len(args) > 1 {
-		return nil, usage(fmt.Sprintf("status: %q left over", args[1]), "")
-	}
-	if len(args) == 1 {
-		a.job = args[0]
-		return a, wrong("", place{"status", a.job}, checkName(a.job))
-	}
-	if a.date != "" {
-		return nil, usage("status: --date needs a job", "onceonly status JOB --date "+a.date)
-	}
-	if a.hosts && !a.json {
-		return nil, usage("status: --hosts needs a job", "onceonly status JOB --hosts")
-	}
-	return a, nil
+	return cmp.Or(a.print(w, jobs), err, a.verdict(jobs))
 }
 
 // print writes the view.
@@ -89,8 +69,10 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 		if text, err = a.jsonOf(jobs); err != nil {
 			return err
 		}
+	case a.brief:
+		text = a.briefly(jobs)
 	case a.job == "" && len(jobs) == 0:
-		text = "no jobs yet in namespace " + a.namespace + "\n"
+		text = noJobs(a.namespace) + "\n"
 	case a.job == "":
 		text = s.allJobs(jobs, a.problems)
 	case a.hosts:
@@ -108,6 +90,7 @@ type reader struct {
 	ledger *ledger
 	server *server
 	wait   time.Duration
+	ahead  *int64 // ms, this host's clock before Redis's; nil: not known
 }
 
 // read reads the jobs that are wanted, by name.
@@ -173,46 +156,41 @@ func (r *reader) unknown(a *statusAsk) error {
 		hint: nearest(a.job, names)}
 }
 
-// reach is how much of each job the view needs: slots in brief, slots with their entries (-1: all), '1' for the hosts.
-func (a *statusAsk) reach() (briefs, entries int, hosts string) {
-	briefs, entries = longestStrip, 1
-	if a.job != "" {
-		entries = max(a.n, longestStrip)
-	}
-	if a.job != "" && a.n == 0 {
-		entries = -1
-	}
-	briefs = max(briefs, entries)
-	if a.json || a.date != "" || entries < 0 {
-		briefs = -1
-	}
-	if a.hosts {
-		hosts = "1"
-	}
-	return briefs, entries, hosts
-}
-
 // look reads jobs in one request.
 func (r *reader) look(a *statusAsk, slot string, names ...string) ([]*jobState, error) {
 	briefs, entries, hosts := a.reach()
 	jobs := make([]*jobState, len(names))
+	var sent int64
 	e := r.server.persist(r.wait, func(ctx context.Context) error {
 		pipe := r.ledger.Pipeline()
 		cmds := make([]*redis.Cmd, len(names))
 		for i, name := range names {
-			cmds[i] = eval(ctx, lookLua, r.ledger.keys(name), briefs, entries, slot, hosts)
+			cmds[i] = eval(ctx, lookLua, r.ledger.keys(name), briefs, entries, slot, hosts, a.last())
 			pipe.Process(ctx, onceCmd{cmds[i]})
 		}
+		sent = millis(time.Now())
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
 		for i, cmd := range cmds {
 			jobs[i] = newJobState(a.namespace, names[i], cmd.Val())
+			jobs[i].late = cmp.Or(a.late, jobs[i].late)
 			jobs[i].fill(briefs)
 		}
 		return nil
 	})
+	if e == nil {
+		r.compare(sent, jobs[0].now)
+	}
 	return jobs, orNil(e)
+}
+
+// compare sets this host's clock against Redis's. On its way a question only makes this host seem to be behind, so of
+// several the one that was fastest counts.
+func (r *reader) compare(here, there int64) {
+	if ahead := here - there; r.ahead == nil || ahead > *r.ahead {
+		r.ahead = &ahead
+	}
 }
 
 // A jobState is a job at one instant, as look.lua saw it. Times are Redis's, in ms.
@@ -232,6 +210,7 @@ type jobState struct {
 	line           *line // nil: not known here
 	zone           *time.Location
 	abroad         bool // this host's zone is another one
+	late           time.Duration
 	pause          *pause
 	chosen         *slotState // by --date
 }
@@ -298,7 +277,8 @@ func newJobState(namespace, name string, answer any) *jobState {
 		panic("look.lua and status.go disagree")
 	}
 	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
-		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{}}
+		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
+		late: lateAfter}
 	for slot, raw := range pairs(a[6]) {
 		if e, err := decode[statusEntry](raw); err == nil {
 			j.entries[slot] = e

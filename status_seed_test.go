@@ -87,6 +87,13 @@ func (s *seed) event(at string, fields ...any) *seed {
 	return s
 }
 
+// asked writes a host's line of the roll call.
+func (s *seed) asked(host, at string) *seed {
+	s.do("hset", s.l.keys(s.job)[6], host, fmt.Sprintf(`{"asked":%d,"slot":%q,"answer":"busy","line":"9c1e","version":"1.0.0"}`,
+		msOf(s.t, at), at[:len("2026-11-29")]))
+	return s
+}
+
 func (s *seed) lock(value string) *seed {
 	s.do("set", s.l.keys(s.job)[0], value, "px", 600000)
 	return s
@@ -108,6 +115,7 @@ func seedFleet(t *testing.T) {
 		ran("2026-11-28", "2026-11-28T02:30:00+09:00", "2026-11-28T02:30:00+09:00", "web-4", 31*time.Minute, "").
 		ran("2026-11-29", "2026-11-29T02:30:00+09:00", "2026-11-29T02:30:00+09:00", "web-1", 0,
 			`"state":"running","run_id":"`+backupRuns+`"`).
+		asked("web-1", "2026-11-29T02:30:00+09:00").asked("web-2", "2026-11-29T02:30:00+09:00").
 		event("2026-11-29T02:30:00+09:00", "event", "begin", "slot", "2026-11-29", "attempt", "1", "token",
 			msOf(t, "2026-11-29T02:30:00+09:00"), "host", "web-1:977", "user", "app", "run_id", backupRuns, "version", "1.0.0")
 	newSeed(t, "close-books", "every", "month", "first", "2026-11").

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +29,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 	var jobs []*jobState
 	for _, name := range names {
 		briefs, entries, hosts := a.reach()
-		cmd := eval(context.Background(), lookLua, l.keys(name), briefs, entries, a.date, hosts)
+		cmd := eval(context.Background(), lookLua, l.keys(name), briefs, entries, a.date, hosts, a.last())
 		l.Process(context.Background(), cmd)
 		answer, err := cmd.Slice()
 		if err != nil {
@@ -39,6 +40,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 			answer[2] = ttl.Milliseconds()
 		}
 		j := newJobState(a.namespace, name, answer)
+		j.late = cmp.Or(a.late, j.late)
 		j.fill(briefs)
 		if a.date != "" && !j.choose(a.date) {
 			s, err := j.parse(a.date)
