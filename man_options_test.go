@@ -37,7 +37,7 @@ func TestManualOptions(t *testing.T) {
 	helpHas(t, "man/run.txt", runOptions)
 	helpHas(t, "man/status.txt", statusOptions)
 	helpHas(t, "man/stop.txt", stopOptions)
-	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt")
+	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt", "man/completion.txt")
 }
 
 // helpHas wants each option in a help text, or in the general one.

@@ -26,7 +26,9 @@ const (
 	// was another one then has left among them.
 	longestStrip  = attentionDays + 10
 	longestMissed = 100
-	batch         = 200 // jobs asked for in one request; each keeps Redis busy for less than a millisecond
+	// Jobs asked for in one request. Of each some slots keep Redis busy for less than a millisecond, all for some of them.
+	batch      = 200
+	batchWhole = 50
 )
 
 // status prints one of the views.
@@ -125,7 +127,11 @@ func (r *reader) all(a *statusAsk) ([]*jobState, error) {
 		return nil, err
 	}
 	var jobs []*jobState
-	for some := range slices.Chunk(names, batch) {
+	most := batch
+	if briefs, _, _ := a.reach(); briefs < 0 {
+		most = batchWhole
+	}
+	for some := range slices.Chunk(names, most) {
 		more, err := r.look(a, "", some...)
 		if err != nil {
 			return nil, err

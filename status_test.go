@@ -20,6 +20,21 @@ import (
 func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 	t.Helper()
 	a.namespace = namespaceOf(t)
+	jobs := viewJobs(t, a, now, ttl)
+	if a.metrics {
+		return a.metricsOf(jobs, &machine{up: true, dir: t.TempDir()})
+	}
+	var b strings.Builder
+	if err := a.print(&b, jobs); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// viewJobs are the jobs as they are at that instant.
+func viewJobs(t *testing.T, a statusAsk, now string, ttl time.Duration) []*jobState {
+	t.Helper()
+	a.namespace = namespaceOf(t)
 	l := &ledger{shared.rdb, a.namespace}
 	names := []string{a.job}
 	if a.job == "" {
@@ -51,11 +66,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 		}
 		jobs = append(jobs, j)
 	}
-	var b strings.Builder
-	if err := a.print(&b, jobs); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return jobs
 }
 
 func same(t *testing.T, got, want string) {
