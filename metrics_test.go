@@ -264,7 +264,8 @@ func TestManualMetrics(t *testing.T) {
 	}
 }
 
-// manualCollector runs the line for the textfile collector; nothing is printed, and promtool reads what it wrote.
+// manualCollector runs the line for the textfile collector, as cron does: nothing is printed, or it would be mailed every
+// minute, and promtool reads what it wrote. (SH-53, 68)
 func manualCollector(t *testing.T, shown []string) {
 	r := newRecorder(t)
 	h := r.host("web-1")
