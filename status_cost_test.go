@@ -109,7 +109,7 @@ func TestStatusRoundTrips(t *testing.T) {
 	}
 	for _, ask := range []*statusAsk{{}, {json: true}, {metrics: true}, {brief: true}} {
 		counted := &requests{}
-		reads := &reader{ledger: &ledger{server.connect(), "onceonly"}, server: server}
+		reads := &reader{ledger: &ledger{server.connect(), "onceonly"}, server: server, wait: time.Minute}
 		reads.ledger.AddHook(counted)
 		jobs, err := reads.all(ask)
 		reads.ledger.Close()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Ledgers for status to show, written entry by entry, and the fleet of the interface's sample.
@@ -25,13 +27,14 @@ func msOf(t *testing.T, at string) int64 {
 
 // A seed writes one job of the test's namespace.
 type seed struct {
-	t   *testing.T
-	l   *ledger
-	job string
+	t    *testing.T
+	l    *ledger
+	job  string
+	pipe redis.Pipeliner // nil: each command is sent by itself
 }
 
 func newSeed(t *testing.T, job string, meta ...any) *seed {
-	s := &seed{t, &ledger{shared.rdb, namespaceOf(t)}, job}
+	s := &seed{t: t, l: &ledger{shared.rdb, namespaceOf(t)}, job: job}
 	s.do("sadd", s.l.jobsKey(), job)
 	meta = append([]any{"zone", "Asia/Seoul", "every", "day", "schedule", "", "day_start", "00:00", "attempts", "1",
 		"lease", "120000", "listed", "1"}, meta...)
@@ -41,7 +44,9 @@ func newSeed(t *testing.T, job string, meta ...any) *seed {
 
 func (s *seed) do(args ...any) {
 	s.t.Helper()
-	if err := s.l.Do(context.Background(), args...).Err(); err != nil {
+	if s.pipe != nil {
+		s.pipe.Do(context.Background(), args...)
+	} else if err := s.l.Do(context.Background(), args...).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -72,12 +77,18 @@ func (s *seed) ran(slot, begins, began, host string, took time.Duration, more st
 
 // days writes done days back from a date, oldest last.
 func (s *seed) days(last string, n int, at string) *seed {
+	s.t.Helper()
+	s.pipe = s.l.Pipeline()
 	day, _ := time.Parse(time.DateOnly, last)
 	for range n {
 		d := day.Format(time.DateOnly)
 		s.ran(d, d+"T"+at+"+09:00", d+"T"+at+"+09:00", "web-2", time.Minute, "")
 		day = day.AddDate(0, 0, -1)
 	}
+	if _, err := s.pipe.Exec(context.Background()); err != nil && n > 0 {
+		s.t.Fatal(err)
+	}
+	s.pipe = nil
 	return s
 }
 
