@@ -54,7 +54,7 @@ staticcheck:
 	go run $(STATICCHECK) ./...
 
 shellcheck:
-	shellcheck scripts/setup .ci/run
+	shellcheck scripts/setup scripts/complete.bash .ci/run
 
 manual:
 	mandoc -T lint -W warning man/onceonly.1

@@ -125,7 +125,8 @@ func TestCaseSecretIsNotShown(t *testing.T) {
 					h.env = append(slices.Clone(h.env), "ONCEONLY_REDIS="+url)
 				}
 				atOnce([][]string{{"run", "-v", "--job", way, "--", "true"}, {"run", "-v", "--job", way, "--", "true"},
-					{"explain", "--job", way, "--", "true"}, {"status"}, {"status", "--json"}, {"status", way}}, func(words []string) {
+					{"explain", "--job", way, "--", "true"}, {"status"}, {"status", "--json"}, {"status", way},
+					{"status", "--exit-code", "--brief"}, {"status", "--metrics"}, {"complete", "status", ""}}, func(words []string) {
 					got := h.run(slices.Insert(slices.Clone(words), 1, options...)...)
 					if strings.Contains(got.stdout+got.stderr, "hunter") && !(name == "wrong user" && onlyUser(got)) {
 						t.Errorf("%s, %q: %v", way, words, got)

@@ -92,7 +92,7 @@ func (j *jobState) unasked(t tick, newest bool) *slotState {
 	switch {
 	case j.paused.covers(s.begins):
 		s.state = "paused"
-	case newest && j.now-s.begins >= lateAfter.Milliseconds():
+	case newest && j.now-s.begins >= j.late.Milliseconds():
 		s.state = "late"
 	case newest:
 		s.state = "pending"

@@ -10,6 +10,8 @@
 //	options.go  flag, environment, file              status.go   what ran
 //	spool.go    ends kept on disk                    operate.go  what a person does by hand
 //	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
+//	nagios.go   status for Nagios                    metrics.go  status for Prometheus
+//	completion.go  words for the shells
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -87,7 +89,12 @@ func onceonly(args []string, stdout, stderr io.Writer) (status int) {
 			status = exitBug
 		}
 	}()
-	err := app(args, stdout, v).Run(reorder(args))
+	a := app(args, stdout, v)
+	if len(args) > 1 && args[1] == "complete" {
+		complete(a.Commands, args[2:], stdout)
+		return 0
+	}
+	err := a.Run(reorder(args))
 	var e *exit
 	switch {
 	case err == nil:
@@ -121,9 +128,9 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 		Commands: []*cli.Command{
 			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
-			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
+			forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
-			}),
+			}), stdout),
 			newCommand("stop", stopText, stopOptions, byWord(v, stop)),
 			newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)),
 			newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)),
@@ -131,6 +138,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			newCommand("wait", waitText, waitOptions, byWord(v, waitFor)),
 			newCommand("check", checkText, checkOptions, byWord(v, check)),
 			doctorCommand(stdout),
+			completionCommand(stdout),
 		},
 	}
 }

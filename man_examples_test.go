@@ -23,6 +23,8 @@ type manualCheck struct {
 }
 
 var manualChecks = []manualCheck{
+	{"collector", regexp.MustCompile(`^\* \* \* \* \* onceonly status --metrics `), manualCollector},
+	{"alerts", regexp.MustCompile(`^groups:\n`), manualAlerts},
 	{"crontab", regexp.MustCompile(`^([0-9*/,-]+ +){5}.*onceonly `), manualCrontab},
 	{"time", regexp.MustCompile(`^([0-9*/,-]+ ?){5}$`), manualTime},
 	{"by hand", regexp.MustCompile(`^onceonly [a-z]`), runByHand},
@@ -34,7 +36,7 @@ var manualChecks = []manualCheck{
 	{"redis.conf", regexp.MustCompile(`^(appendonly|maxmemory-policy|min-replicas-to-write) `), manualRedisConfig},
 	{"lease", regexp.MustCompile(`^renewal  at T/`), manualLease},
 	{"rights", regexp.MustCompile(`^ACL SETUSER |^\+`), manualRightsShown},
-	{"word", regexp.MustCompile(`^(NAME=value|onceonly|{date}|\\?%|%[0-9A-F]{2}|TZ=)$`), func(*testing.T, []string) {}},
+	{"word", regexp.MustCompile(`^(NAME=value|onceonly|ledger|job_name|done|failed|uncertain|stale|{date}|\\?%|%[0-9A-F]{2}|TZ=)$`), func(*testing.T, []string) {}},
 }
 
 func TestManualExamples(t *testing.T) {

@@ -27,7 +27,7 @@ func TestManualMessages(t *testing.T) {
 }
 
 // examples are words of the DIAGNOSTICS that stand for what a message holds, or are one-word messages.
-var examples = strings.Fields("attempt clock days denied done empty hour interrupted minute permission php reboot skip stop wait")
+var examples = strings.Fields("attempt clock days denied done empty hour interrupted jobs minute permission php reboot skip stop wait")
 
 // TestManualSaysNoMore wants every message of the DIAGNOSTICS to be made of words that the program has.
 func TestManualSaysNoMore(t *testing.T) {

@@ -45,7 +45,7 @@ func TestManualOptions(t *testing.T) {
 	helpHas(t, "man/wait.txt", waitOptions)
 	helpHas(t, "man/check.txt", checkOptions)
 	helpKnows(t, known, "man/help.txt", "man/run.txt", "man/status.txt", "man/stop.txt", "man/pause.txt",
-		"man/resume.txt", "man/resolve.txt", "man/wait.txt", "man/check.txt", "man/doctor.txt")
+		"man/resume.txt", "man/resolve.txt", "man/wait.txt", "man/check.txt", "man/doctor.txt", "man/completion.txt")
 }
 
 // helpHas wants each option in a help text, or in the general one.

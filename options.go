@@ -57,6 +57,11 @@ type settings struct {
 	done       bool
 	reopen     bool
 	left       time.Duration
+	late       time.Duration
+	exitCode   bool
+	brief      bool
+	metrics    bool
+	output     string
 	from       map[string]string // option -> where its value stands, for messages
 }
 
@@ -69,9 +74,11 @@ func defaults() *settings {
 type option struct {
 	name  string
 	alias string
-	line  bool // the line's own: never from the environment or the file
-	flag  bool // takes no value
-	bare  bool // no option at all: a variable only
+	line  bool     // the line's own: never from the environment or the file
+	flag  bool     // takes no value
+	bare  bool     // no option at all: a variable only
+	file  bool     // its value names a file
+	words []string // its values, or the usual ones, where they are words
 	set   func(*settings, string) error
 }
 
@@ -84,29 +91,34 @@ const secret = "redis"
 
 var commonOptions = []*option{
 	{name: "redis", set: func(s *settings, v string) error { _, err := parseServer(v); s.redis = v; return err }},
-	{name: "redis-file", set: func(s *settings, v string) error { s.redisFile = v; return nil }},
+	{name: "redis-file", file: true, set: func(s *settings, v string) error { s.redisFile = v; return nil }},
 	{name: "redis-wait", set: func(s *settings, v string) error { return setDuration(&s.redisWait, v, 0) }},
 	{name: "namespace", set: func(s *settings, v string) error { s.namespace = v; return checkName(v) }},
 	{name: "state-dir", bare: true, set: func(s *settings, v string) error { s.stateDir = v; return nil }},
 	{name: "verbose", alias: "v", flag: true, set: func(s *settings, v string) error { return setBool(&s.verbose, v) }},
 }
 
+// oneOf is an option whose value is one of a few words.
+func oneOf(name string, to func(*settings) *string, words ...string) *option {
+	return &option{name: name, words: words, set: func(s *settings, v string) error { return setWord(to(s), v, words...) }}
+}
+
 var runOptions = append([]*option{
 	{name: "job", alias: "j", line: true, set: func(s *settings, v string) error { s.job = v; return checkName(v) }},
-	{name: "every", set: func(s *settings, v string) error { s.every = v; _, err := parsePeriod(v); return err }},
+	{name: "every", words: []string{"day", "week", "month", "hour"}, set: func(s *settings, v string) error { s.every = v; _, err := parsePeriod(v); return err }},
 	{name: "schedule", set: func(s *settings, v string) error { s.schedule = v; _, err := parseSchedule(v); return err }},
 	{name: "day-start", set: func(s *settings, v string) error { s.dayStart = v; _, err := parseDayStart(v); return err }},
-	{name: "overlap", set: func(s *settings, v string) error { return setWord(&s.overlap, v, "skip", "wait") }},
+	oneOf("overlap", func(s *settings) *string { return &s.overlap }, "skip", "wait"),
 	{name: "wait-max", set: func(s *settings, v string) error { return setDuration(&s.waitMax, v, time.Millisecond) }},
 	{name: "standby", flag: true, set: func(s *settings, v string) error { return setBool(&s.standby, v) }},
 	{name: "retry-delay", set: func(s *settings, v string) error { return setDuration(&s.retryDelay, v, 0) }},
-	{name: "catch-up", set: func(s *settings, v string) error { return setWord(&s.catchUp, v, "none", "each", "merge") }},
+	oneOf("catch-up", func(s *settings) *string { return &s.catchUp }, "none", "each", "merge"),
 	{name: "catch-up-max", set: func(s *settings, v string) error { return setNumber(&s.catchUpMax, v, 1, 100) }},
 	{name: "rerun", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.rerun, v) }},
 	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
 	{name: "keep", set: func(s *settings, v string) error { return setNumber(&s.keep, v, 10, 1_000_000) }},
 	{name: "tz", set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "attempts", set: func(s *settings, v string) error { return setNumber(&s.attempts, v, 1, 1000) }},
 	{name: "lease", set: func(s *settings, v string) error { return setDuration(&s.lease, v, minimumLease) }},
 	{name: "timeout", set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
@@ -120,10 +132,15 @@ var runOptions = append([]*option{
 
 var statusOptions = append([]*option{
 	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
 	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
+	{name: "late", line: true, set: func(s *settings, v string) error { return setDuration(&s.late, v, time.Second) }},
+	{name: "exit-code", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.exitCode, v) }},
+	{name: "brief", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.brief, v) }},
+	{name: "metrics", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.metrics, v) }},
+	{name: "output", line: true, file: true, set: func(s *settings, v string) error { s.output = v; return nil }},
 }, commonOptions...)
 
 var doctorOptions = append([]*option{
@@ -169,7 +186,7 @@ func gather(options []*option, given func(name string) (string, bool), environ f
 
 func find(o *option, given, environ func(string) (string, bool), file map[string]place) (place, bool) {
 	if v, ok := given(o.name); ok {
-		return place{"--" + o.name, v}, true
+		return place{dashes(o.name), v}, true
 	}
 	if o.line {
 		return place{}, false

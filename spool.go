@@ -71,7 +71,7 @@ func (s *spool) keep(job string, e end) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return writeWhole(s.file(e), text)
+	return writeWhole(s.file(e), text, 0o600)
 }
 
 func (s *spool) file(e end) string {
@@ -82,14 +82,14 @@ func (s *spool) file(e end) string {
 func (s *spool) drop(e end) { os.Remove(s.file(e)) }
 
 // writeWhole writes a file so that after a crash it is there in full or not at all.
-func writeWhole(name string, text []byte) error {
+func writeWhole(name string, text []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {

@@ -31,7 +31,7 @@ func TestStatusRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := &requests{}
-	reads := &reader{ledger: &ledger{server.connect(), "onceonly"}, server: server}
+	reads := &reader{ledger: &ledger{server.connect(), "onceonly"}, server: server, wait: time.Minute}
 	defer reads.ledger.Close()
 	reads.ledger.AddHook(counted)
 	jobs, err := reads.all(&statusAsk{})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Ledgers for status to show, written entry by entry, and the fleet of the interface's sample.
@@ -25,13 +27,14 @@ func msOf(t *testing.T, at string) int64 {
 
 // A seed writes one job of the test's namespace.
 type seed struct {
-	t   *testing.T
-	l   *ledger
-	job string
+	t    *testing.T
+	l    *ledger
+	job  string
+	pipe redis.Pipeliner // nil: each command is sent by itself
 }
 
 func newSeed(t *testing.T, job string, meta ...any) *seed {
-	s := &seed{t, &ledger{shared.rdb, namespaceOf(t)}, job}
+	s := &seed{t: t, l: &ledger{shared.rdb, namespaceOf(t)}, job: job}
 	s.do("sadd", s.l.jobsKey(), job)
 	meta = append([]any{"zone", "Asia/Seoul", "every", "day", "schedule", "", "day_start", "00:00", "attempts", "1",
 		"lease", "120000", "listed", "1"}, meta...)
@@ -41,7 +44,9 @@ func newSeed(t *testing.T, job string, meta ...any) *seed {
 
 func (s *seed) do(args ...any) {
 	s.t.Helper()
-	if err := s.l.Do(context.Background(), args...).Err(); err != nil {
+	if s.pipe != nil {
+		s.pipe.Do(context.Background(), args...)
+	} else if err := s.l.Do(context.Background(), args...).Err(); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -72,18 +77,31 @@ func (s *seed) ran(slot, begins, began, host string, took time.Duration, more st
 
 // days writes done days back from a date, oldest last.
 func (s *seed) days(last string, n int, at string) *seed {
+	s.t.Helper()
+	s.pipe = s.l.Pipeline()
 	day, _ := time.Parse(time.DateOnly, last)
 	for range n {
 		d := day.Format(time.DateOnly)
 		s.ran(d, d+"T"+at+"+09:00", d+"T"+at+"+09:00", "web-2", time.Minute, "")
 		day = day.AddDate(0, 0, -1)
 	}
+	if _, err := s.pipe.Exec(context.Background()); err != nil && n > 0 {
+		s.t.Fatal(err)
+	}
+	s.pipe = nil
 	return s
 }
 
 func (s *seed) event(at string, fields ...any) *seed {
 	s.t.Helper()
 	s.do(append([]any{"xadd", s.l.keys(s.job)[4], fmt.Sprintf("%d-*", msOf(s.t, at))}, fields...)...)
+	return s
+}
+
+// asked writes a host's line of the roll call.
+func (s *seed) asked(host, at string) *seed {
+	s.do("hset", s.l.keys(s.job)[6], host, fmt.Sprintf(`{"asked":%d,"slot":%q,"answer":"busy","line":"9c1e","version":"1.0.0"}`,
+		msOf(s.t, at), at[:len("2026-11-29")]))
 	return s
 }
 
@@ -109,6 +127,7 @@ func seedFleet(t *testing.T) {
 		ran("2026-11-28", "2026-11-28T02:30:00+09:00", "2026-11-28T02:30:00+09:00", "web-4", 31*time.Minute, "").
 		ran("2026-11-29", "2026-11-29T02:30:00+09:00", "2026-11-29T02:30:00+09:00", "web-1", 0,
 			`"state":"running","run_id":"`+backupRuns+`"`).
+		asked("web-1", "2026-11-29T02:30:00+09:00").asked("web-2", "2026-11-29T02:30:00+09:00").
 		event("2026-11-29T02:30:00+09:00", "event", "begin", "slot", "2026-11-29", "attempt", "1", "token",
 			msOf(t, "2026-11-29T02:30:00+09:00"), "host", "web-1:977", "user", "app", "run_id", backupRuns, "version", "1.0.0")
 	newSeed(t, "close-books", "every", "month", "first", "2026-11").

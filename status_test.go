@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,21 @@ import (
 func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 	t.Helper()
 	a.namespace = namespaceOf(t)
+	jobs := viewJobs(t, a, now, ttl)
+	if a.metrics {
+		return a.metricsOf(jobs, &machine{up: true, dir: t.TempDir()})
+	}
+	var b strings.Builder
+	if err := a.print(&b, jobs); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// viewJobs are the jobs as they are at that instant.
+func viewJobs(t *testing.T, a statusAsk, now string, ttl time.Duration) []*jobState {
+	t.Helper()
+	a.namespace = namespaceOf(t)
 	l := &ledger{shared.rdb, a.namespace}
 	names := []string{a.job}
 	if a.job == "" {
@@ -28,7 +44,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 	var jobs []*jobState
 	for _, name := range names {
 		briefs, entries, hosts := a.reach()
-		cmd := eval(context.Background(), lookLua, l.keys(name), briefs, entries, a.date, hosts)
+		cmd := eval(context.Background(), lookLua, l.keys(name), briefs, entries, a.date, hosts, a.last())
 		l.Process(context.Background(), cmd)
 		answer, err := cmd.Slice()
 		if err != nil {
@@ -39,6 +55,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 			answer[2] = ttl.Milliseconds()
 		}
 		j := newJobState(a.namespace, name, answer)
+		j.late = cmp.Or(a.late, j.late)
 		j.fill(briefs)
 		if a.date != "" && !j.choose(a.date) {
 			s, err := j.parse(a.date)
@@ -49,11 +66,7 @@ func view(t *testing.T, a statusAsk, now string, ttl time.Duration) string {
 		}
 		jobs = append(jobs, j)
 	}
-	var b strings.Builder
-	if err := a.print(&b, jobs); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return jobs
 }
 
 func same(t *testing.T, got, want string) {

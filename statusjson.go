@@ -224,10 +224,24 @@ func (a *statusAsk) wanted(j *jobState) []*slotState {
 	return j.slots[:min(n, len(j.slots))]
 }
 
-// history is what follows from all slots. Failures are counted from the newest slot back to one that is done; those of
-// which nothing is known yet, or that nobody tried, are passed over.
+// failures are counted from the newest slot back to one that is done; those of which nothing is known yet, or that nobody
+// tried, are passed over.
+func (j *jobState) failures() (n int) {
+	for _, s := range j.slots {
+		switch s.state {
+		case "done":
+			return n
+		case "failed", "uncertain":
+			n++
+		}
+	}
+	return n
+}
+
+// history is what follows from all slots.
 func (o *jobJSON) history(j *jobState) {
 	counts := map[string]int{}
+	o.Failures = j.failures()
 	for i, s := range j.slots {
 		if i == 0 {
 			o.State, o.Slot, o.DueAt = known(s.state), known(s.name), j.at(j.due(s))
@@ -237,10 +251,6 @@ func (o *jobJSON) history(j *jobState) {
 		case "done":
 			if o.LastDone == nil {
 				o.LastDone = &doneJSON{s.name, j.at(s.ended)}
-			}
-		case "failed", "uncertain":
-			if o.LastDone == nil {
-				o.Failures++
 			}
 		case "missed":
 			if len(o.Missed) < longestMissed {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,13 @@ func (s screen) oneJob(j *jobState, n int) string {
 	if n == 0 || n > len(j.slots) {
 		n = len(j.slots)
 	}
-	bad := j.attention()
+	bad, shown := j.attention(), min(len(j.slots), widestStrip)
+	if len(bad) > 0 { // none of them is out of sight
+		shown = max(shown, 1+slices.Index(j.slots, bad[len(bad)-1]))
+	}
 	var b strings.Builder
-	b.WriteString(strings.Join(j.head(), "   ") + "\n" + s.strip(j, widestStrip) + "    " +
-		count(min(len(j.slots), widestStrip), "slot") + ", " + needing(len(bad)) + "\n")
+	b.WriteString(strings.Join(j.head(), "   ") + "\n" + s.strip(j, shown) + "    " + count(shown, "slot") + ", " +
+		needing(len(bad)) + "\n")
 	if j.pause != nil {
 		b.WriteString(wrap(strings.Fields(j.pauseText()), 80, 2))
 	}
@@ -86,7 +90,7 @@ func (j *jobState) pauseText() string {
 		p += " by " + j.pause.By
 	}
 	if j.pause.Reason != "" {
-		p += ": " + j.pause.Reason
+		p += ": " + oneLine(j.pause.Reason)
 	}
 	return p
 }
@@ -204,10 +208,17 @@ func (j *jobState) silence(s *slotState) string {
 		said += ", last heard of at " + j.clock(heard, date)
 	}
 	said += "; it may have done all, part or nothing; " + j.leftText(s)
-	if j.left(s) > 0 {
+	if j.left(s) > 0 && j.unheardOf(s) {
 		said += ", nobody has asked since"
 	}
 	return said + "."
+}
+
+// unheardOf says whether it is known that no host has asked since the slot's holder was last heard of: the roll call has
+// the last question of every host, the holder's among them.
+func (j *jobState) unheardOf(s *slotState) bool {
+	heard := j.heard(s)
+	return heard > 0 && len(j.hosts) > 0 && !slices.ContainsFunc(j.hosts, func(h roll) bool { return h.Asked > heard })
 }
 
 // heard is when the slot's holder last renewed the lease, 0 if that is not known: it is kept of the newest run only.

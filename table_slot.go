@@ -149,7 +149,7 @@ func (s *slotState) attempted() string {
 func attemptOf(e event) *attemptState {
 	a := &attemptState{version: e.fields["version"]}
 	a.State, a.RunID, a.User, a.Began = "running", e.fields["run_id"], e.fields["user"], e.at
-	a.Attempt, a.Token = int(number(e.fields["attempt"])), number(e.fields["token"])
+	a.Attempt, a.Token, a.Rerun = int(number(e.fields["attempt"])), number(e.fields["token"]), e.fields["rerun"]
 	if i := strings.LastIndexByte(e.fields["host"], ':'); i >= 0 {
 		a.Host, a.PID = e.fields["host"][:i], int(number(e.fields["host"][i+1:]))
 	}
