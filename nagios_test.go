@@ -209,3 +209,24 @@ func TestStatusNobodyAsked(t *testing.T) {
 		}
 	}
 }
+
+// The program itself heeds --late: a slot due five minutes ago is pending, until it is said that this is late.
+func TestStatusLateByOption(t *testing.T) {
+	t.Parallel()
+	due := time.Now().UTC().Add(-5 * time.Minute)
+	before := due.AddDate(0, 0, -1).Truncate(time.Minute)
+	newSeed(t, "etl", "zone", "UTC", "schedule", due.Format("4 15 * * *"), "first", before.Format(time.DateOnly)).
+		ran(before.Format(time.DateOnly), before.Format(time.RFC3339), before.Format(time.RFC3339), "web-1", time.Minute, "")
+	h := newHost(t, "web-1")
+	if got := h.run("status", "--exit-code"); got.status != 0 || !strings.Contains(got.stdout, " pending ") {
+		t.Errorf("%v", got)
+	}
+	for _, words := range [][]string{{"status"}, {"status", "--json"}, {"status", "--brief"}, {"status", "etl"}} {
+		if got := h.run(append(words, "--late", "1m", "--exit-code")...); got.status != nagiosCritical || !strings.Contains(got.stdout, "late") {
+			t.Errorf("%q: %v", words, got)
+		}
+	}
+	if got := h.run("status", "--metrics", "--late", "1m"); !strings.Contains(got.stdout, `,job_name="etl",state="late"} 1`) {
+		t.Errorf("%v", got)
+	}
+}
