@@ -55,6 +55,7 @@ func testMain(m *testing.M) int {
 		return fatal(err)
 	}
 	defer shared.stop()
+	defer stopPostgres()
 	return m.Run()
 }
 

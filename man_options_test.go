@@ -140,7 +140,7 @@ func TestManualParameters(t *testing.T) {
 	text := manualSection(t, "REDIS")
 	for scheme, names := range parameters {
 		for _, name := range names {
-			if !regexp.MustCompile(`\b`+name+`= ?`).MatchString(text) {
+			if !regexp.MustCompile(`\b` + name + `= ?`).MatchString(text) {
 				t.Errorf("REDIS lacks %s of %s://", name, scheme)
 			}
 		}
