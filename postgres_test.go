@@ -176,7 +176,7 @@ func (d *database) do(sql string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// A session is a psql that is told one step after the other.
+// A session is a psql that is told one step after the other, and answers each at once.
 type session struct {
 	t   *testing.T
 	in  io.WriteCloser
@@ -187,7 +187,7 @@ type session struct {
 
 func (d *database) session(env ...string) *session {
 	d.t.Helper()
-	s := &session{t: d.t, cmd: exec.Command("psql", "-X", "-q", "-A", "-t", "-f", "-")}
+	s := &session{t: d.t, cmd: exec.Command("stdbuf", "-oL", "psql", "-X", "-q", "-A", "-t", "-f", "-")}
 	s.cmd.Env, s.cmd.Stderr = append(append(os.Environ(), d.env...), env...), &s.err
 	in, _ := s.cmd.StdinPipe()
 	out, err := s.cmd.StdoutPipe()
