@@ -99,7 +99,7 @@ func newPostgresServer(bin string) (*postgresServer, error) {
 	}
 	p := &postgresServer{dir: dir}
 	p.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "max_connections=200", "-c", "autovacuum=off")
+		"-c", "max_connections=200", "-c", "autovacuum=off", "-c", "track_commit_timestamp=on")
 	p.cmd.Dir, p.cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 	said, err := os.Create(log)
 	if err != nil {
@@ -202,6 +202,7 @@ func (d *database) session(env ...string) *session {
 		in.Close()
 		s.cmd.Wait()
 	})
+	s.do("SELECT;") // before the first statement psql knows of none how it went
 	return s
 }
 
@@ -227,7 +228,10 @@ func (s *session) await() (r outcome) {
 		if err != nil {
 			s.t.Fatalf("psql: %v", err)
 		}
-		if n, _ := fmt.Sscanf(line, "done %d %s", &r.rows, &r.state); n == 2 {
+		if strings.HasPrefix(line, "done ") {
+			if n, _ := fmt.Sscanf(line, "done %d %s", &r.rows, &r.state); n != 2 {
+				s.t.Errorf("psql: %s", line)
+			}
 			return r
 		}
 		r.out += line
