@@ -178,16 +178,18 @@ func (d *database) do(sql string) string {
 
 // A session is a psql that is told one step after the other, and answers each at once.
 type session struct {
-	t   *testing.T
-	in  io.WriteCloser
-	out *bufio.Reader
-	err strings.Builder
-	cmd *exec.Cmd
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Reader
+	err  strings.Builder
+	cmd  *exec.Cmd
+	mark string // what makes it print done, a number of rows, and a state
 }
 
 func (d *database) session(env ...string) *session {
 	d.t.Helper()
-	s := &session{t: d.t, cmd: exec.Command("stdbuf", "-oL", "psql", "-X", "-q", "-A", "-t", "-f", "-")}
+	s := &session{t: d.t, cmd: exec.Command("stdbuf", "-oL", "psql", "-X", "-q", "-A", "-t", "-f", "-"),
+		mark: `\echo done :ROW_COUNT :SQLSTATE`}
 	s.cmd.Env, s.cmd.Stderr = append(append(os.Environ(), d.env...), env...), &s.err
 	in, _ := s.cmd.StdinPipe()
 	out, err := s.cmd.StdoutPipe()
@@ -216,7 +218,7 @@ type outcome struct {
 // send tells psql to do something; await waits until it is done.
 func (s *session) send(sql string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.in, sql+"\n\\echo done :ROW_COUNT :SQLSTATE\n"); err != nil {
+	if _, err := io.WriteString(s.in, sql+"\n"+s.mark+"\n"); err != nil {
 		s.t.Fatalf("psql: %v\n%s", err, s.err.String())
 	}
 }

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The recipe for files.
+
+// gate is a program in place of one that the script calls. The n-th call is frozen until it is let go; fsync is not what
+// these tests are about.
+const gate = `#!/bin/sh
+read n <"$GATE/n" || n=0
+echo $((n += 1)) >"$GATE/n"
+if [ $n = "$FREEZE" ]; then
+	: >"$GATE/frozen"
+	until test -e "$GATE/go"; do sleep 0.002; done
+fi
+[ "${0##*/}" = sync ] || PATH=${PATH#*:} exec "${0##*/}" "$@"
+`
+
+// A publisher is the script of the page, for one target.
+type publisher struct {
+	t                   *testing.T
+	dir, script, target string
+}
+
+func newPublisher(t *testing.T, text string) *publisher {
+	p := &publisher{t: t, dir: t.TempDir()}
+	p.script, p.target = newScript(t, p.dir, "publish", text), filepath.Join(p.dir, "out", "report")
+	for _, name := range []string{"out", "gate", "bin"} {
+		os.Mkdir(filepath.Join(p.dir, name), 0o755)
+	}
+	for _, name := range []string{"flock", "sync", "mv", "cp"} {
+		newScript(t, filepath.Join(p.dir, "bin"), name, gate)
+	}
+	return p
+}
+
+// start lets a writer publish its token, frozen at its n-th step; 0 is never.
+func (p *publisher) start(w writer, freeze int) *exec.Cmd {
+	p.t.Helper()
+	own := filepath.Join(p.dir, "gate", w.run)
+	os.RemoveAll(own)
+	os.Mkdir(own, 0o755)
+	file := filepath.Join(own, "file")
+	caseTouch(p.t, file, fmt.Sprintln(w.token))
+	caseTouch(p.t, filepath.Join(own, "n"), "0\n")
+	cmd := exec.Command(p.script, file, p.target)
+	cmd.Env = append(append(os.Environ(), w.env()...), "PATH="+filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"), "GATE="+own,
+		fmt.Sprint("FREEZE=", freeze))
+	cmd.Stderr = new(bytes.Buffer)
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	return cmd
+}
+
+func (p *publisher) there(w writer, what string) bool {
+	_, err := os.Stat(filepath.Join(p.dir, "gate", w.run, what))
+	return err == nil
+}
+
+// TestFencingFiles: a reader never sees an older file after a newer one; without the lock it does.
+func TestFencingFiles(t *testing.T) {
+	t.Parallel()
+	right := fencingText(t, "publish")
+	wrong := changed(t, right, "flock -w 30 9 || exit 75\n", "")
+	for name, text := range map[string]string{"as shown": right, "wrong: no lock": wrong} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPublisher(t, text)
+			const steps = 7 // programs that the script calls
+			refused, stale := 0, 0
+			for i := range raceRounds {
+				a, b := meet(i)
+				freeze := i % (steps + 1)
+				older := p.start(a, freeze)
+				if freeze > 0 {
+					ended := make(chan struct{})
+					eventually(t, "the older one is frozen", func() bool { return p.there(a, "frozen") })
+					newer := p.start(b, 0)
+					go func() { newer.Wait(); close(ended) }()
+					if text == wrong || freeze == 1 { // nothing keeps the newer one out
+						<-ended
+					}
+					caseTouch(t, filepath.Join(p.dir, "gate", a.run, "go"), "")
+					<-ended
+					p.want(newer, 0)
+				} else {
+					newer := p.start(b, 0)
+					newer.Wait()
+					p.want(newer, 0)
+				}
+				older.Wait()
+				if !older.ProcessState.Success() {
+					refused++
+					p.want(older, 1)
+				}
+				if got := manualRead(t, p.target); got != fmt.Sprintln(b.token) {
+					stale++
+				}
+			}
+			t.Logf("%d rounds: the older was refused %d times, stood in the newer one's place %d times", raceRounds, refused, stale)
+			if (text == wrong) != (stale > 0) || text == right && refused == 0 {
+				t.Errorf("refused %d, stale %d", refused, stale)
+			}
+		})
+	}
+}
+
+func (p *publisher) want(cmd *exec.Cmd, status int) {
+	p.t.Helper()
+	said := cmd.Stderr.(*bytes.Buffer).String()
+	if got := cmd.ProcessState.ExitCode(); got != status || strings.Contains(said, "stale token") != (status == 1) {
+		p.t.Errorf("status %d, want %d: %s", got, status, said)
+	}
+}
+
+// TestFencingFilesAsShown: one writer after the other.
+func TestFencingFilesAsShown(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t, fencingText(t, "publish"))
+	a, b := meet(0)
+	for i, w := range []writer{a, a, b, a, {b.token, a.run}, b} {
+		cmd := p.start(w, 0)
+		cmd.Wait()
+		p.want(cmd, []int{0, 0, 0, 1, 1, 0}[i])
+	}
+	if got := manualRead(t, p.target); got != fmt.Sprintln(b.token) {
+		t.Errorf("published %s", got)
+	}
+}
