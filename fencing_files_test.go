@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -43,7 +41,7 @@ func newPublisher(t *testing.T, text string) *publisher {
 }
 
 // start lets a writer publish its token, frozen at its n-th step; 0 is never.
-func (p *publisher) start(w writer, freeze int) *exec.Cmd {
+func (p *publisher) start(w writer, freeze int) *publishing {
 	p.t.Helper()
 	own := filepath.Join(p.dir, "gate", w.run)
 	os.RemoveAll(own)
@@ -52,13 +50,8 @@ func (p *publisher) start(w writer, freeze int) *exec.Cmd {
 	caseTouch(p.t, file, fmt.Sprintln(w.token))
 	caseTouch(p.t, filepath.Join(own, "n"), "0\n")
 	cmd := exec.Command(p.script, file, p.target)
-	cmd.Env = append(append(os.Environ(), w.env()...), "PATH="+filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"), "GATE="+own,
-		fmt.Sprint("FREEZE=", freeze))
-	cmd.Stderr = new(bytes.Buffer)
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	return cmd
+	return publish(p.t, cmd, append(w.env(), "PATH="+filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"), "GATE="+own,
+		fmt.Sprint("FREEZE=", freeze)))
 }
 
 func (p *publisher) there(w writer, what string) bool {
@@ -77,48 +70,36 @@ func TestFencingFiles(t *testing.T) {
 			p := newPublisher(t, text)
 			const steps = 7 // programs that the script calls
 			refused, stale := 0, 0
-			for i := range raceRounds {
+			for i := range roundsOf(text == wrong) {
 				a, b := meet(i)
 				freeze := i % (steps + 1)
 				older := p.start(a, freeze)
 				if freeze > 0 {
-					ended := make(chan struct{})
-					eventually(t, "the older one is frozen", func() bool { return p.there(a, "frozen") })
-					newer := p.start(b, 0)
-					go func() { newer.Wait(); close(ended) }()
-					if text == wrong || freeze == 1 { // nothing keeps the newer one out
-						<-ended
-					}
-					caseTouch(t, filepath.Join(p.dir, "gate", a.run, "go"), "")
-					<-ended
-					p.want(newer, 0)
-				} else {
-					newer := p.start(b, 0)
-					newer.Wait()
-					p.want(newer, 0)
+					eventually(t, "the older one is frozen, or has ended", func() bool { return older.over() || p.there(a, "frozen") })
 				}
-				older.Wait()
-				if !older.ProcessState.Success() {
+				newer := p.start(b, 0)
+				if freeze < 2 || text == wrong { // nothing keeps the newer one out
+					<-newer.ended
+				}
+				caseTouch(t, filepath.Join(p.dir, "gate", a.run, "go"), "")
+				<-newer.ended
+				<-older.ended
+				if older.status() > 0 {
 					refused++
-					p.want(older, 1)
 				}
-				if got := manualRead(t, p.target); got != fmt.Sprintln(b.token) {
+				if text == right {
+					newer.want(t, 0)
+					older.want(t, min(older.status(), 1))
+				}
+				if got, _ := os.ReadFile(p.target); string(got) != fmt.Sprintln(b.token) {
 					stale++
 				}
 			}
-			t.Logf("%d rounds: the older was refused %d times, stood in the newer one's place %d times", raceRounds, refused, stale)
+			t.Logf("%d rounds: the older was refused %d times, stood in the newer one's place %d times", roundsOf(text == wrong), refused, stale)
 			if (text == wrong) != (stale > 0) || text == right && refused == 0 {
 				t.Errorf("refused %d, stale %d", refused, stale)
 			}
 		})
-	}
-}
-
-func (p *publisher) want(cmd *exec.Cmd, status int) {
-	p.t.Helper()
-	said := cmd.Stderr.(*bytes.Buffer).String()
-	if got := cmd.ProcessState.ExitCode(); got != status || strings.Contains(said, "stale token") != (status == 1) {
-		p.t.Errorf("status %d, want %d: %s", got, status, said)
 	}
 }
 
@@ -128,9 +109,9 @@ func TestFencingFilesAsShown(t *testing.T) {
 	p := newPublisher(t, fencingText(t, "publish"))
 	a, b := meet(0)
 	for i, w := range []writer{a, a, b, a, {b.token, a.run}, b} {
-		cmd := p.start(w, 0)
-		cmd.Wait()
-		p.want(cmd, []int{0, 0, 0, 1, 1, 0}[i])
+		published := p.start(w, 0)
+		<-published.ended
+		published.want(t, []int{0, 0, 0, 1, 1, 0}[i])
 	}
 	if got := manualRead(t, p.target); got != fmt.Sprintln(b.token) {
 		t.Errorf("published %s", got)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +21,14 @@ import (
 
 // raceRounds is how often the two meet, for each recipe.
 var raceRounds = map[bool]int{false: 200, true: 10_000}[long]
+
+// roundsOf are fewer for a wrong form, whose every few rounds go wrong.
+func roundsOf(wrong bool) int {
+	if wrong {
+		return min(raceRounds, 60)
+	}
+	return raceRounds
+}
 
 // fencingTexts are what each display of the page is found by.
 var fencingTexts = map[string]*regexp.Regexp{
@@ -111,4 +121,48 @@ func newScript(t *testing.T, dir, name, text string, places ...string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// A publishing is a script of the page at work.
+type publishing struct {
+	cmd   *exec.Cmd
+	said  bytes.Buffer
+	ended chan struct{}
+}
+
+func publish(t *testing.T, cmd *exec.Cmd, env []string) *publishing {
+	t.Helper()
+	p := &publishing{cmd: cmd, ended: make(chan struct{})}
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), &p.said, &p.said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		cmd.Wait()
+		close(p.ended)
+	}()
+	return p
+}
+
+func (p *publishing) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// status waits for the end.
+func (p *publishing) status() int {
+	<-p.ended
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// want fails the test unless the script ended so: 1 is that it was stale, and said so.
+func (p *publishing) want(t *testing.T, status int) {
+	t.Helper()
+	if got := p.status(); got != status || strings.Contains(p.said.String(), "stale token") != (status == 1) {
+		t.Errorf("status %d, want %d: %s", got, status, p.said.String())
+	}
 }
