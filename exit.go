@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strings"
 )
 
 // Exit statuses. The command's own is passed on; these are onceonly's.
@@ -39,52 +37,10 @@ type usageError struct{ msg, hint string }
 
 func (e *usageError) Error() string { return e.msg }
 
-// A voice says on stderr what a person should know. That it cannot be written never changes what happens.
-type voice struct {
-	w       io.Writer
-	verbose bool // say also what is normal
-}
-
-func (v *voice) say(format string, args ...any) {
-	io.WriteString(v.w, "onceonly: "+oneLine(fmt.Sprintf(format, args...))+"\n")
-}
-
-// normally says what is normal.
-func (v *voice) normally(format string, args ...any) {
-	if v.verbose {
-		v.say(format, args...)
-	}
-}
-
-func (v *voice) hint(text string) {
-	if text != "" {
-		v.say("hint: %s", text)
-	}
-}
-
-// leave says what an exit has to say.
-func (v *voice) leave(e *exit) {
-	if e.msg == "" || (e.normal && !v.verbose) {
-		return
-	}
-	v.say("%s", e.msg)
-	v.hint(e.hint)
-}
-
 // show prints what status and explain are asked for.
 func show(w io.Writer, who, text string) *exit {
 	if _, err := io.WriteString(w, text); err != nil {
 		return &exit{status: exitUnrecorded, msg: who + ": " + cause(err)}
 	}
 	return nil
-}
-
-// oneLine keeps a message one line, whatever a server or a user put into it.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
 }

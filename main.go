@@ -12,6 +12,7 @@
 //	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
 //	nagios.go   status for Nagios                    metrics.go  status for Prometheus
 //	completion.go  words for the shells
+//	voice.go    what is said, and where              pg.go       the token, for PostgreSQL
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -126,7 +127,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			return usage("no command", "onceonly --help")
 		},
 		Commands: []*cli.Command{
-			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
+			v.follow(newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) }))),
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
 			forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
@@ -146,12 +147,12 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 // wrapped is the action of a command that is followed by another command.
 func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *settings) error {
 	return func(c *cli.Context, s *settings) error {
+		v.heed(s)
 		words := c.Args().Slice()
 		call, err := newCall(words, dashed(args, len(words)), s, time.Now)
 		if err != nil {
 			return err
 		}
-		v.verbose = v.verbose || s.verbose
 		return orNil(do(call))
 	}
 }

@@ -62,6 +62,7 @@ func testMain(m *testing.M) int {
 		return fatal(err)
 	}
 	defer shared.stop()
+	defer stopPostgres()
 	return m.Run()
 }
 

@@ -69,6 +69,7 @@ var neverSaid = []string{
 	"%q is not a slot of a job that runs %s", // of an entry that another line has left: it is passed over
 	"flag needs an argument: ",               // urfave/cli's words; what is wrong is said in ours
 	"flag provided but not defined: ",
+	"-c onceonly.resource=", " -c onceonly.token=", " -c onceonly.run_id=", // of PGOPTIONS
 }
 
 var verb = regexp.MustCompile(`%(\[\d\])?[a-zA-Z]`)

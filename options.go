@@ -43,6 +43,8 @@ type settings struct {
 	exitDone   int
 	exitFailed int
 	expand     bool
+	pg         bool
+	log        string // stderr | syslog | both
 	verbose    bool
 	timeout    time.Duration
 	killAfter  time.Duration
@@ -128,6 +130,8 @@ var runOptions = append([]*option{
 	{name: "exit-done", set: func(s *settings, v string) error { return setNumber(&s.exitDone, v, 0, 255) }},
 	{name: "exit-failed", set: func(s *settings, v string) error { return setNumber(&s.exitFailed, v, 0, 255) }},
 	{name: "expand", alias: "x", flag: true, set: func(s *settings, v string) error { return setBool(&s.expand, v) }},
+	{name: "pg", flag: true, set: func(s *settings, v string) error { return setBool(&s.pg, v) }},
+	oneOf("log", func(s *settings) *string { return &s.log }, "stderr", "syslog", "both"),
 }, commonOptions...)
 
 var statusOptions = append([]*option{

@@ -244,6 +244,9 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])
 		})
 	})
+	if r.pg {
+		inherited = withFence(inherited, values["job"], values["token"], r.lease.runID)
+	}
 	return argv, append(inherited, own...)
 }
 
