@@ -73,6 +73,7 @@ func TestDisagreeMessages(t *testing.T) {
 func TestStopMessages(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")
+	silent(t, "the line is known", h.run("run", "--job", "j", "--", "true"))
 	gone := filepath.Join(t.TempDir(), "log")
 	p := h.start(caseRun("j", "--lease 1s", effects(gone, "sleep 60")[1:]...)...)
 	eventually(t, "it has begun", started(gone))

@@ -16,14 +16,70 @@ import (
 func TestMessagesAreTested(t *testing.T) {
 	shown := testTexts(t)
 	for _, m := range collectMessages(t) {
-		if !slices.Contains(neverSaid, m) && !slices.Contains(untested, m) &&
-			!slices.ContainsFunc(shown, func(text string) bool { return inOrder(text, m) }) {
+		tested := slices.ContainsFunc(shown, func(text string) bool { return inOrder(text, m) })
+		switch known := slices.Contains(untested, m); {
+		case tested && known:
+			t.Errorf("a test has the message %q now", m)
+		case !tested && !known && !slices.Contains(neverSaid, m):
 			t.Errorf("no test has the message %q", m)
 		}
 	}
 }
 
-var untested = []string{}
+// untested are messages that no test has yet, word by word: none may be added.
+var untested = []string{
+	" % of maxmemory is used",
+	" does not reach them",
+	" is reached by this host alone: every other one would run the jobs, too",
+	"%d in step, %d not: %s",
+	"%s, writable; the ledger has not been told: %s",
+	"%s: attempt %d ended after %s had settled the slot; that stands",
+	"%s: attempt %d ended after attempt %d had begun on %s; that one stands",
+	"%s: cannot be delivered: %s; set aside",
+	"%s: no guard: %s",
+	"%s: not run: this line's zone is %s, the job's is %s (%s, since %s), and their slots overlap (%s and %s)",
+	"%s: not settled: the ledger reaches back to %s, nobody can say whether it ran",
+	"%s: not settled: unknown verdict %q",
+	"%s; cron fires by %s, from %s",
+	", and --tz ",
+	", not writable: an end that Redis cannot be told is lost, and its slot uncertain",
+	", writable, empty",
+	"--every 5m, or --schedule '*/5 * * * *'; --every day if once a day is meant",
+	"2026-12-01, 2026-12-01T06:00 or 2026-12-01T06:00:00+09:00",
+	": not run: unknown verdict ",
+	": not settled: somebody holds the job",
+	": when it is full no job starts",
+	"Valkey ",
+	"a failover now would forget what they lack",
+	"an address that all hosts reach, the same on each",
+	"attempt %d began on %s at %s",
+	"chown root ",
+	"connection closed",
+	"crontab lines have no Redis: ",
+	"install it in /usr/bin, or name it in full in the crontabs",
+	"its answers come after the lease",
+	"its ledger is not the one above, but in Redis at ",
+	"let the job's user write into it, or ONCEONLY_STATE_DIR=DIRECTORY",
+	"name it in full, or set PATH in the crontab",
+	"no host has asked for ",
+	"no line of onceonly in those %s",
+	"no master of that name is known",
+	"no such host",
+	"none: there is nothing that Sentinel could make the master",
+	"not a Redis server",
+	"not an end",
+	"not in the ledger, which has no line of this job",
+	"not owned by root: cron ignores the file",
+	"not the answer of a script of ours",
+	"onceonly pause JOB [--until TIME] [--reason TEXT]",
+	"onceonly wait JOB [--date SLOT] [--timeout DURATION]",
+	"read them, and settle their slots by hand",
+	"stopped: lease lost: %s has settled the slot",
+	"the hours in ",
+	"the ledger's answer is not understood: %w",
+	"the next onceonly run here delivers them",
+	"timedatectl set-timezone %s, and restart cron",
+}
 
 // testTexts are the strings of the tests, but for those that only look at the manual or at the source, and the scripts.
 func testTexts(t *testing.T) (texts []string) {
@@ -52,7 +108,7 @@ func testTexts(t *testing.T) (texts []string) {
 			texts = append(texts, strings.Join(words, " "))
 		}
 	}
-	scripts, _ := filepath.Glob("testdata/script/*.txtar")
+	scripts, _ := filepath.Glob("testdata/*/*.txtar")
 	for _, name := range scripts {
 		texts = append(texts, plain(manualRead(t, name)))
 	}

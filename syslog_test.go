@@ -155,7 +155,7 @@ func TestLogPlaces(t *testing.T) {
 				`j 2024-02-29: not run: done on web-1 at `+clock+` \(\d+s\)`)
 			told("fails", 3, false, caseRun("f", "", "sh", "-c", "exit 3"))
 			failed := []string{`f 2024-02-29: not run: failed on web-1 at ` + clock + ` \(exit 3\), no attempt left`,
-				`hint: onceonly run --job f --date 2024-02-29 --rerun --reason TEXT -- COMMAND`}
+				`hint: onceonly resolve f --date 2024-02-29 --done or --reopen, --reason TEXT`}
 			told("failed", 75, false, caseRun("f", "", "sh", "-c", "exit 3"), failed...)
 			told("failed, told", 75, true, caseRun("f", "", "sh", "-c", "exit 3"), failed...)
 			told("absent", 127, false, caseRun("a", "", "/no/such"), `a 2024-02-29: /no/such: no such file or directory`)
