@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The metrics: word for word, as promtool judges them, and in the file that a collector reads.
@@ -107,7 +109,8 @@ func TestMetricsPromtool(t *testing.T) {
 	}
 }
 
-// The file is whole, for others to read, and is not there where it cannot be; a device is not replaced by a file.
+// The file is whole, for others to read, and is not there where it cannot be; a pipe or a device is not replaced
+// by a file.
 func TestMetricsFile(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")
@@ -135,7 +138,11 @@ func TestMetricsFile(t *testing.T) {
 		t.Errorf("left behind: %v", all)
 	}
 	h.run("status", "--metrics", "--output", dir+"/none/x.prom").want(t, exitUnrecorded, "onceonly: status: "+dir+"/none/x.prom: no such file or directory\n")
-	h.run("status", "--metrics", "--output", "/dev/null").want(t, exitUsage, "onceonly: --output \"/dev/null\": not a file\n")
+	pipe := filepath.Join(t.TempDir(), "pipe") // not /dev/null: that would be lost with this check
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run("status", "--metrics", "--output", pipe).want(t, exitUsage, "onceonly: --output \""+pipe+"\": not a file\n")
 }
 
 // Who reads the file while it is written sees the one before or the one after, never a part.
