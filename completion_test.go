@@ -260,6 +260,19 @@ func TestCompletionIsWhole(t *testing.T) {
 	}
 }
 
+// After -- an option is none, and the words from the command on are the command's, whose completion is the shell's matter.
+func TestCompletionOfCommand(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{"run --job x -- -": "command 4", "run --job x -- ls -": "command 4", "run ls --js": "command 1",
+		"run -x ": "command 2", "status -- --js": "words", "explain --job=x tar ": "command 2"} {
+		var out strings.Builder
+		complete(app(nil, &out, &voice{}).Commands, strings.Split(typed, " "), &out)
+		if got := strings.TrimSuffix(out.String(), "\n"); got != want {
+			t.Errorf("%q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
 // A configuration that cannot be read, or a Redis that wants a password, is no matter of the line that is being typed: not
 // a byte, and above all no password. What is wrong with the call itself is said. (SH-23)
 func TestCompletionSilent(t *testing.T) {

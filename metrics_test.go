@@ -109,7 +109,8 @@ func TestMetricsPromtool(t *testing.T) {
 	}
 }
 
-// The file is whole, for others to read, and is not there where it cannot be; a device is not replaced by a file.
+// The file is whole, for others to read, and is not there where it cannot be; a pipe or a device is not replaced
+// by a file.
 func TestMetricsFile(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")

@@ -128,7 +128,7 @@ func checkRow(t *testing.T, where string, lines *[]string, name string, state, h
 	row := (*lines)[1]
 	if display.String(name) > widestName {
 		if row != name {
-			t.Errorf("%s: %q does not stand alone in %q", where, name, row)
+			t.Fatalf("%s: %q does not stand alone in %q", where, name, row)
 		}
 		*lines = (*lines)[1:]
 		name, row = "", (*lines)[1]
@@ -138,7 +138,7 @@ func checkRow(t *testing.T, where string, lines *[]string, name string, state, h
 		word = "failed"
 	}
 	if !strings.HasPrefix(row, name+" ") || columnOf(row, word) != state || !strings.Contains(row, "  web-1  ") || display.String(row) < history+1 {
-		t.Errorf("%s: %q is %q", where, name, row)
+		t.Fatalf("%s: %q is %q", where, name, row)
 	}
 	*lines = (*lines)[1:]
 }
