@@ -109,21 +109,33 @@ func (d *dossier) gaveBack(grant *request, by boot) bool {
 // judgeSettled is I9, and I6's second half: after all, every slot is done, failed, or uncertain with a reason.
 func (d *dossier) judgeSettled(v *verdict) {
 	for _, slot := range d.slots(d.line.job) {
-		e := d.entries[slot]
+		e, before := d.entries[slot], len(v.violations)
 		switch {
 		case e == nil || !slices.Contains([]string{"done", "failed", "running"}, e.State):
 			v.violated("I9", "%s %s was asked for again, and is %s", d.line.job, slot, stateOf(e))
-		case e.State == "failed" && e.Attempt < d.line.attempts:
-			v.violated("I9", "%s %s: attempt %d of %d failed, and it was not tried again", d.line.job, slot, e.Attempt, d.line.attempts)
-		case e.State == "running" && e.Attempt < d.line.attempts:
-			v.violated("I9", "%s %s: attempt %d of %d never reported, and nobody took over", d.line.job, slot, e.Attempt, d.line.attempts)
+		case e.State != "done" && e.Attempt < d.line.attempts:
+			v.violated("I9", "%s %s is %s in attempt %d of %d, and was not tried again", d.line.job, slot, e.State, e.Attempt,
+				d.line.attempts)
 		case e.State == "running" && !d.lossy && !d.reason(e):
 			v.violated("I6", "%s %s is uncertain, and its onceonly (%s:%d) was not killed", d.line.job, slot, e.Host, e.PID)
-			if w := d.byToken[e.Token]; w != nil {
-				v.because(d, w.sign(), e.RunID)
+		}
+		if len(v.violations) > before {
+			v.violations[before].story = d.asked(slot)
+			if e != nil {
+				v.violations[before].story += d.trace(boot(0).add(d.sawLast(e.RunID)), e.RunID)
 			}
 		}
 	}
+}
+
+// sawLast is when a run was last heard of.
+func (d *dossier) sawLast(run string) (last time.Duration) {
+	for _, r := range d.requests {
+		if r.run == run {
+			last = max(last, time.Duration(r.received))
+		}
+	}
+	return last
 }
 
 func stateOf(e *entry) string {

@@ -1,6 +1,6 @@
 // Torture runs onceonly on several hosts, under every fault that it should withstand, and judges what came of it.
 //
-//	go run ./scripts/torture [-for 1h] [-seed WORDS] [-only N1+N3,…] [-topology KIND] [-controls=false] [-v]
+//	go run ./scripts/torture [-for 1h] [-seed WORDS] [-only N1+N3,…] [-topology KIND] [-controls=false] [-brief] [-v]
 //
 // Each scene has real servers, a few hosts with crontab lines, and a nemesis or two (nemesis.go). What commands do goes
 // into PostgreSQL, which no fault touches. Afterwards the invariants (verdict.go) must hold, or the exit status is 1.
@@ -53,6 +53,7 @@ func tortureMain() int {
 	only := flag.String("only", "", "these nemeses only, such as N1,N2+N3")
 	flag.StringVar(&o.kind, "topology", "", "this one only: "+strings.Join(kinds, ", "))
 	flag.BoolVar(&o.controls, "controls", true, "try the controls too")
+	flag.BoolVar(&o.brief, "brief", false, "every nemesis once, as on every test run")
 	flag.BoolVar(&o.verbose, "v", false, "tell what happens")
 	flag.Parse()
 	if *only != "" {

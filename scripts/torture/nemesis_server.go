@@ -103,6 +103,7 @@ func (s *scene) refuse(r *rand.Rand) {
 		return
 	case "busy":
 		go n.do("eval while(true)do;end 0")
+		await("busy script", longestRun, func() bool { return n.do("ping") != nil })
 	default:
 		n.do(x.begin)
 	}

@@ -166,7 +166,7 @@ func (t *torture) work(began time.Time, jobs *[]func() error) error {
 			continue
 		}
 		p := t.plan()
-		if p == nil || (!t.brief && time.Since(began) > t.lasts) {
+		if p == nil || time.Since(began) > t.lasts && (!t.brief || len(t.only) > 0) {
 			return nil
 		}
 		v, err := t.playOne(p)

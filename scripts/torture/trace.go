@@ -54,3 +54,15 @@ func (d *dossier) trace(at boot, runs ...string) string {
 	}
 	return b.String()
 }
+
+// asked tells who asked for a slot, and how each left.
+func (d *dossier) asked(slot string) string {
+	var b strings.Builder
+	for _, a := range d.history.asks {
+		if a.job == d.line.job && a.slot == slot {
+			fmt.Fprintf(&b, "\n\tasked by %s for %v, last %t, killed %t: %d %s", a.who(), a.ended.sub(a.began).Round(time.Millisecond),
+				a.last, a.dead(), a.status, strings.TrimSpace(a.text))
+		}
+	}
+	return b.String()
+}
