@@ -1,6 +1,7 @@
 # make            the binary, ./onceonly
 # make demo       onceonly on three hosts, before your eyes; needs Go and make, nothing else
 # make test       installs what the tests need and is not there (scripts/setup), runs all of them
+# make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
 # make check      what CI runs: test, and all that can be checked without running it
 # make install    the binary and its manual, below PREFIX
 
@@ -13,7 +14,7 @@ export CGO_ENABLED = 0
 export GOFLAGS += -trimpath -tags=urfave_cli_no_docs,urfave_cli_no_suggest
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-TEST        = go test -count=1 -timeout=20m
+TEST        = go test -count=1 -p=1 -timeout=30m
 
 build:
 	go build -o onceonly .
@@ -24,6 +25,13 @@ demo: build
 test:
 	scripts/setup
 	$(TEST) ./...
+
+FOR  = 5m
+SEED =
+
+torture:
+	scripts/setup check
+	go run ./scripts/torture -v -for $(FOR) $(if $(SEED),-seed $(SEED))
 
 race: export CGO_ENABLED = 1
 race:
@@ -60,5 +68,5 @@ install:
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test race check tools fmt vet staticcheck shellcheck manual install clean
+.PHONY: build demo test torture race check tools fmt vet staticcheck shellcheck manual install clean
 .NOTPARALLEL:

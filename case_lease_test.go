@@ -52,14 +52,14 @@ func TestCaseLeaseIsRenewed(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	renewed(t, 3, left, alive)
+	renewed(t, 3, 2*time.Second, left, alive)
 	if took := time.Since(began); took > 2500*time.Millisecond {
 		t.Errorf("3 renewals took %v: a quarter of the lease is 500 ms", took)
 	}
 	r.cmd.Process.Signal(unix.SIGSTOP)
 	time.Sleep(800 * time.Millisecond) // the case itself: an outage of this length, which the lease outlives
 	r.cmd.Process.Signal(unix.SIGCONT)
-	renewed(t, 3, left, alive)
+	renewed(t, 3, 2*time.Second, left, alive)
 	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("long", "--lease 2s --exit-busy 5", "sh", "-c", "true")...).want(t, 5, "")
 	e.end(t)
 	clock := `(\d\d-\d\d )?\d\d:\d\d:\d\d` // of another day than the slot's with its date
@@ -78,7 +78,7 @@ func TestCaseScriptsForgotten(t *testing.T) {
 	eventually(t, "it starts", started(log))
 	key := (&ledger{r.rdb, namespaceOf(t)}).keys("j")[0]
 	holder := r.rdb.Get(ctx, key).Val()
-	renewed(t, 4, func() time.Duration { return r.rdb.PTTL(ctx, key).Val() }, func(time.Duration) {
+	renewed(t, 4, 2*time.Second, func() time.Duration { return r.rdb.PTTL(ctx, key).Val() }, func(time.Duration) {
 		if err := r.rdb.ScriptFlush(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -185,7 +185,7 @@ func TestCaseSlowReader(t *testing.T) {
 	in.Close()
 	eventually(t, "it begins", func() bool { return isHeld(t, "slow") })
 	left := func() time.Duration { return shared.rdb.PTTL(context.Background(), lockKey(t, "slow")).Val() }
-	renewed(t, 5, left, func(now time.Duration) {
+	renewed(t, 5, time.Second, left, func(now time.Duration) {
 		if now <= 0 {
 			t.Fatal("the lease was lost behind a blocked write")
 		}

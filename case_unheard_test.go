@@ -5,8 +5,11 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Redis falls silent when the command is about to end: whether its end is written is asked for as long as the lease lasts, and
@@ -29,4 +32,26 @@ func TestCaseEndUnheard(t *testing.T) {
 			t.Errorf("it took %v, the lease was over after a second", took)
 		}
 	})
+}
+
+// A signal that asks to stop ends the wait for Redis to take the end, which is kept.
+func TestCaseEndUnheardStopped(t *testing.T) {
+	t.Parallel()
+	p, e := newProxy(t, shared.address()), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url(), "ONCEONLY_STATE_DIR="+t.TempDir())
+	proc := caseStart(t, h.command(caseRun("j", "--lease 5m", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	p.swallow(true, true)
+	p.forget()
+	e.end(t)
+	eventually(t, "the end is sent", func() bool { return slices.Contains(p.requests(), "EVAL") })
+	proc.say(unix.SIGTERM)
+	told := time.Now()
+	proc.wait().wantMatch(t, exitUnrecorded, notRecorded("j", "done", h.stateDir()))
+	if took := time.Since(told); took > requestTimeout-farewell {
+		t.Errorf("it took %v to heed TERM", took)
+	}
+	if len(h.kept()) != 1 {
+		t.Errorf("kept: %v", h.kept())
+	}
 }

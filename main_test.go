@@ -225,17 +225,21 @@ func eventually(t *testing.T, what string, fact func() bool) {
 }
 
 // renewed waits for as many renewals of a lease, and holds each look at it against check. A renewal is seen by the time
-// that is left becoming more.
-func renewed(t *testing.T, times int, left func() time.Duration, check func(left time.Duration)) {
+// that is left becoming more; it is for the whole length of the lease, of which a look comes in time to see more than three
+// quarters, and never for longer.
+func renewed(t *testing.T, times int, length time.Duration, left func() time.Duration, check func(left time.Duration)) {
 	t.Helper()
-	before := left()
-	eventually(t, fmt.Sprintf("%d renewals", times), func() bool {
+	before, most := left(), time.Duration(0)
+	eventually(t, fmt.Sprintf("%d renewals, for %v", times, length), func() bool {
 		now := left()
-		if check(now); now > before+50*time.Millisecond {
-			times--
+		if check(now); now > length {
+			t.Fatalf("a lease of %v is left for %v", length, now)
+		}
+		if now > before+50*time.Millisecond {
+			times, most = times-1, max(most, now)
 		}
 		before = now
-		return times <= 0
+		return times <= 0 && most > length*3/4
 	})
 }
 

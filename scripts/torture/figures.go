@@ -1,0 +1,135 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Figures are what was counted in scenes of one nemesis, or pair.
+type figures struct {
+	scenes     int
+	asks       int // onceonly processes
+	runs       int // commands started
+	faulted    int // of these, while something was wrong
+	slots      int
+	uncertain  int
+	refused    int // stale writes that the fence did not take
+	stale      int // ends that came after another attempt
+	falseStops int // stopped, though nothing was wrong for two leases
+	stalled    int // violations that came of this machine standing still
+	linear     int // questions in histories found linearizable
+	undecided  int
+	overlaps   []time.Duration
+	takeovers  []time.Duration
+	hits       map[string]int // step -> kills
+}
+
+func (f *figures) overlap(d time.Duration) { f.overlaps = append(f.overlaps, d) }
+
+// count fills in what the dossiers show; what the invariants counted is kept.
+func (s *scene) count(v figures, all []*dossier) figures {
+	f := v
+	f.scenes, f.asks, f.hits = 1, len(s.history.asks), map[string]int{}
+	for _, k := range s.history.kills {
+		a := s.history.byPID[k.wrapper]
+		if k.hit && (k.target == "guard" || k.target == "command" || a != nil && a.status == 137) && s.really(k) {
+			f.hits[k.step]++
+		}
+	}
+	for _, d := range all {
+		d.count(&f)
+	}
+	for _, a := range s.history.asks {
+		if strings.Contains(a.text, "stopped: ") && !strings.Contains(a.text, "--timeout") &&
+			!s.history.faulted(a.host, a.ended-boot(2*s.lease(a.job)), a.ended) && !s.touched(a.pid) {
+			f.falseStops++
+			if s.expected {
+				continue
+			}
+			s.stage.logf("s%d: %s stopped for nothing: %s%s", s.number, a.who(), a.text, s.history.before(a.host, a.ended))
+		}
+	}
+	return f
+}
+
+// really says whether a step that cannot be held was the one that was hit.
+func (s *scene) really(k *kill) bool {
+	begun := slices.ContainsFunc(s.history.requests, func(r *request) bool { return r.pid == k.wrapper && r.kind == "begin" })
+	started := slices.ContainsFunc(s.history.order, func(l *life) bool { return l.run == k.run })
+	switch k.step {
+	case stepSpawned:
+		return !begun
+	case stepAnswered:
+		return !started
+	}
+	return true
+}
+
+// touched says whether a process, or what is below it, was killed or frozen.
+func (s *scene) touched(wrapper int) bool {
+	return slices.ContainsFunc(s.history.kills, func(k *kill) bool { return k.wrapper == wrapper }) ||
+		slices.ContainsFunc(s.history.freezes, func(z *freeze) bool { return z.wrapper == wrapper })
+}
+
+func (d *dossier) count(f *figures) {
+	for _, e := range d.entries {
+		f.slots++
+		if e.State == "running" {
+			f.uncertain++
+		}
+		f.stale += e.Stale
+	}
+	for i, w := range d.works {
+		f.refused += w.refused
+		if w.life == nil {
+			continue
+		}
+		f.runs++
+		end := min(w.life.exits, max(w.last, w.life.began))
+		if d.touched(w.life.wrapper) || d.history.faulted(w.life.host, w.life.began, end) {
+			f.faulted++
+		}
+		if d.line.standby && w.ask != nil && w.ask.dead() {
+			for _, next := range d.works[i+1:] {
+				if next.slot == w.slot && next.ask != nil && !next.ask.last {
+					f.takeovers = append(f.takeovers, next.sign().sub(w.ask.killed))
+					break
+				}
+			}
+		}
+	}
+}
+
+// add sums up.
+func (f *figures) add(g figures) {
+	f.scenes += g.scenes
+	f.asks += g.asks
+	f.runs += g.runs
+	f.faulted += g.faulted
+	f.slots += g.slots
+	f.uncertain += g.uncertain
+	f.refused += g.refused
+	f.stale += g.stale
+	f.falseStops += g.falseStops
+	f.stalled += g.stalled
+	f.linear += g.linear
+	f.undecided += g.undecided
+	f.overlaps = append(f.overlaps, g.overlaps...)
+	f.takeovers = append(f.takeovers, g.takeovers...)
+	if f.hits == nil {
+		f.hits = map[string]int{}
+	}
+	for step, n := range g.hits {
+		f.hits[step] += n
+	}
+}
+
+// quantile of durations, 0 if there are none.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Faults of the hosts' resources.
+
+func ctxNow() context.Context { return context.Background() }
+
+const hogs = 8 // processes that want a processor each
+
+// exhaust takes the processors, or the state directory's room, or both.
+func (s *scene) exhaust(r *rand.Rand) {
+	what := r.IntN(3)
+	if what > 0 {
+		s.full = true
+		h := pick(r, s.hosts...)
+		ended := s.history.begin("N10", h.name, "state directory full")
+		defer ended()
+		defer h.fill()()
+	}
+	if what < 2 {
+		ended := s.history.begin("N10", "", "processors taken")
+		defer ended()
+		for range hogs {
+			hog := &server{name: "hog", dir: s.dir, args: []string{s.stage.self, "hog"}, last: syscall.SIGKILL}
+			if hog.start() == nil {
+				defer hog.kill()
+			}
+		}
+	}
+	s.pause(between(r, 500*time.Millisecond, 2*s.longestLease()))
+}
+
+// hogMain wants a processor.
+func hogMain() int {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		for range 1 << 20 {
+		}
+	}
+	return 0
+}
+
+// fill lets nothing more be written into the state directory until the function that it returns is called: a full file
+// system where one can be mounted, else a file in the directory's place. What was in it comes back.
+func (h *host) fill() func() {
+	if os.Getenv(envMounts) != "" && syscall.Mount("torture", h.state, "tmpfs", 0, "size=64k,mode=700") == nil {
+		os.WriteFile(filepath.Join(h.state, "full"), make([]byte, 1<<20), 0o600)
+		return func() { syscall.Unmount(h.state, syscall.MNT_DETACH) }
+	}
+	os.Rename(h.state, h.state+".away")
+	os.WriteFile(h.state, nil, 0o600)
+	return func() {
+		os.Remove(h.state)
+		os.Rename(h.state+".away", h.state)
+	}
+}

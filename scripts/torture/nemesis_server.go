@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Faults of the servers.
+
+// away kills a node and starts it again after a while, with what meanwhile was done to it.
+func (s *scene) away(r *rand.Rand, nemesis, what string, n *node, longest time.Duration, meanwhile func()) {
+	ended := s.history.begin(nemesis, "", what)
+	defer ended()
+	n.kill()
+	meanwhile()
+	s.pause(between(r, 0, longest))
+	if err := n.start(); err != nil {
+		s.stage.logf("s%d: %v", s.number, err)
+	}
+}
+
+// restart loses nothing: every write is on disk before it is acknowledged.
+func (s *scene) restart(r *rand.Rand) {
+	s.away(r, "N5", "Redis killed, same data", s.topology.nodes[0], 2*s.longestLease(), func() {})
+}
+
+// restartLossy loses all, or the newest part.
+func (s *scene) restartLossy(r *rand.Rand) {
+	s.lossy = true
+	n := s.topology.nodes[0]
+	if s.topology.kind == alone {
+		s.away(r, "N5-lossy", "Redis restarted empty", n, s.longestLease(), func() {})
+		return
+	}
+	s.away(r, "N5-lossy", "Redis's file cut", n, s.longestLease(), func() {
+		files, _ := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+		for _, name := range files {
+			if info, err := os.Stat(name); err == nil {
+				os.Truncate(name, max(0, info.Size()-r.Int64N(1+info.Size()/4)))
+			}
+		}
+	})
+}
+
+// failover makes the replica master: the old one is killed, or cut off with its clients on its side, or told to.
+func (s *scene) failover(r *rand.Rand) {
+	s.lossy = true
+	m := s.topology.master()
+	if m == nil {
+		return
+	}
+	switch r.IntN(4) {
+	case 0:
+		s.away(r, "N6", "master killed", m, 3*time.Second, func() {})
+	case 1:
+		s.isolate(r, m, "master cut off", 3*time.Second)
+	case 2:
+		ended := s.history.begin("N6", "", "failover by hand")
+		if err := s.topology.sentinels[0].do("sentinel failover " + masterName); err != nil {
+			s.stage.logf("s%d: failover: %v", s.number, err)
+		}
+		s.pause(2 * time.Second)
+		ended()
+	default: // what is written now is lost
+		s.isolate(r, m, "replication cut, then master killed", time.Second)
+		s.away(r, "N6", "master killed", m, 3*time.Second, func() {})
+	}
+	await("topology whole again", 20*time.Second, s.topology.whole)
+}
+
+// isolate cuts a master off from replica and Sentinels, and from nobody else.
+func (s *scene) isolate(r *rand.Rand, m *node, what string, d time.Duration) {
+	ended := s.history.begin("N6", "", what)
+	defer ended()
+	m.do("acl setuser inner off")
+	m.do("client kill user inner")
+	s.pause(between(r, d/2, d))
+	m.do("acl setuser inner on")
+}
+
+// A refusal is begun by one command and ended by another.
+type refusal struct{ what, begin, end string }
+
+// refuse has Redis say no.
+func (s *scene) refuse(r *rand.Rand) {
+	n := s.topology.nodes[0]
+	lasts := between(r, 100*time.Millisecond, 2*s.longestLease())
+	x := pick(r, refusal{"memory full", "config set maxmemory 1", "config set maxmemory 0"},
+		refusal{"too few replicas", "config set min-replicas-to-write 2", "config set min-replicas-to-write 0"},
+		refusal{"rights taken", "acl setuser default -eval", "acl setuser default +eval"},
+		refusal{"MISCONF", "", ""},
+		refusal{"paused", fmt.Sprintf("client pause %d all", lasts.Milliseconds()), "ping"}, // nobody could end it before
+		refusal{"busy", "", "script kill"},
+		refusal{"scripts flushed", "script flush", "ping"})
+	ended := s.history.begin("N7", "", x.what)
+	defer ended()
+	switch x.what {
+	case "MISCONF":
+		s.misconf(n, lasts)
+		return
+	case "busy":
+		go n.do("eval while(true)do;end 0")
+	default:
+		n.do(x.begin)
+	}
+	s.pause(lasts)
+	err := await(x.what+" is over", longestRun, func() bool {
+		return n.do(x.end) == nil || (x.what == "busy" && n.do("ping") == nil)
+	})
+	if err != nil {
+		s.stage.logf("s%d: %v", s.number, err)
+	}
+}
+
+// misconf: Redis writes no more when its dump cannot be written. A directory has the dump's name.
+func (s *scene) misconf(n *node, lasts time.Duration) {
+	dump := filepath.Join(n.dir, "dump.rdb")
+	os.Mkdir(dump, 0o700)
+	defer os.Remove(dump)
+	n.admin.ConfigSet(ctxNow(), "save", "3600 1")
+	n.do("bgsave")
+	await("failed dump", 3*time.Second, func() bool { return n.info("rdb_last_bgsave_status") == "err" })
+	s.pause(lasts)
+	n.admin.ConfigSet(ctxNow(), "save", "")
+}
+
+// empty deletes locks, or all.
+func (s *scene) empty(r *rand.Rand) {
+	s.lossy = true
+	n := s.topology.nodes[0]
+	job := pick(r, s.lines...).job
+	what, command := "lock deleted", "del "+s.key(job, "lock")
+	if r.IntN(3) == 0 {
+		what, command = "database emptied", "flushall"
+	}
+	ended := s.history.begin("N7-lossy", "", what)
+	n.do(command)
+	ended()
+}
+
+// stepClock moves Redis's clock, or lets it run too fast or too slow.
+func (s *scene) stepClock(r *rand.Rand) {
+	s.stepped = true
+	by := between(r, 500*time.Millisecond, 120*time.Second)
+	if r.IntN(2) == 0 {
+		by = between(r, 500*time.Millisecond, 5*time.Second)
+	}
+	if r.IntN(2) == 0 {
+		by = -by
+	}
+	ended := s.history.begin("N8", "", fmt.Sprintf("clock %v", by))
+	defer ended()
+	clock, began := s.clock, bootNow()
+	defer clock.set(0)
+	if r.IntN(3) > 0 {
+		clock.set(by)
+		s.pause(between(r, time.Second, 2*s.longestLease()))
+		return
+	}
+	for since(began) < 2*s.longestLease() && s.pause(20*time.Millisecond) { // a hundredth too fast or too slow
+		drift := since(began) / 100
+		if by < 0 {
+			drift = -drift
+		}
+		clock.set(drift)
+	}
+}
