@@ -39,7 +39,7 @@ var manualChecks = []manualCheck{
 
 func TestManualExamples(t *testing.T) {
 	used := map[string]int{}
-	for _, text := range manualTexts(t) {
+	for _, text := range manualTexts(t, manualFile) {
 		at := slices.IndexFunc(manualChecks, func(c manualCheck) bool { return c.begins.MatchString(text) })
 		if at < 0 {
 			t.Errorf("no test runs this text of the manual: %q", text)
@@ -60,11 +60,11 @@ func TestManualExamples(t *testing.T) {
 }
 
 // manualTexts are the displays of the manual, and its lines of literal text: .Bd to .Ed, .Dl, .D1, .Li.
-func manualTexts(t *testing.T) []string {
+func manualTexts(t *testing.T, file string) []string {
 	t.Helper()
 	var all []string
 	open := false
-	for line := range strings.Lines(manualRead(t, manualFile)) {
+	for line := range strings.Lines(manualRead(t, file)) {
 		line = strings.TrimSuffix(line, "\n")
 		macro, rest, _ := strings.Cut(line, " ")
 		switch {
