@@ -57,13 +57,14 @@ shellcheck:
 	shellcheck scripts/setup .ci/run
 
 manual:
-	mandoc -T lint -W warning man/onceonly.1
+	mandoc -T lint -W warning man/onceonly.1 man/onceonly-fencing.7
 
 # Does not build: under sudo there may be no go.
 install:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 755 onceonly $(DESTDIR)$(PREFIX)/bin/onceonly
 	install -m 644 man/onceonly.1 $(DESTDIR)$(PREFIX)/share/man/man1/onceonly.1
+	install -m 644 man/onceonly-fencing.7 $(DESTDIR)$(PREFIX)/share/man/man7/onceonly-fencing.7
 
 clean:
 	rm -rf onceonly dist

@@ -15,11 +15,14 @@ import (
 
 // The manual and the help are compared with the program: what one of them says, the other has. Here: how they are read.
 
-const manualFile = "man/onceonly.1"
+const (
+	manualFile  = "man/onceonly.1"
+	fencingFile = "man/onceonly-fencing.7"
+)
 
 // TestManualLint is mandoc's own judgement. The rest reads what mandoc renders.
 func TestManualLint(t *testing.T) {
-	if out, found := mandoc(t, "-T", "lint", "-W", "warning", manualFile); !found {
+	if out, found := mandoc(t, "-T", "lint", "-W", "warning", manualFile, fencingFile); !found {
 		absent(t, "mandoc")
 	} else if out != "" {
 		t.Error(out)

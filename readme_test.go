@@ -99,8 +99,10 @@ func makeInstall(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(dir, "usr/bin/onceonly"), "--version").CombinedOutput(); err != nil {
 		t.Errorf("the installed onceonly: %v\n%s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "usr/share/man/man1/onceonly.1")); err != nil {
-		t.Errorf("the installed manual: %v", err)
+	for _, page := range []string{"man1/onceonly.1", "man7/onceonly-fencing.7"} {
+		if _, err := os.Stat(filepath.Join(dir, "usr/share/man", page)); err != nil {
+			t.Errorf("the installed manual: %v", err)
+		}
 	}
 }
 
