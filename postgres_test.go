@@ -99,7 +99,7 @@ func newPostgresServer(bin string) (*postgresServer, error) {
 	}
 	p := &postgresServer{dir: dir}
 	p.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "max_connections=200", "-c", "autovacuum=off")
+		"-c", "max_connections=200", "-c", "autovacuum=off", "-c", "track_commit_timestamp=on")
 	p.cmd.Dir, p.cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 	said, err := os.Create(log)
 	if err != nil {
@@ -176,18 +176,20 @@ func (d *database) do(sql string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// A session is a psql that is told one step after the other.
+// A session is a psql that is told one step after the other, and answers each at once.
 type session struct {
-	t   *testing.T
-	in  io.WriteCloser
-	out *bufio.Reader
-	err strings.Builder
-	cmd *exec.Cmd
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Reader
+	err  strings.Builder
+	cmd  *exec.Cmd
+	mark string // what makes it print done, a number of rows, and a state
 }
 
 func (d *database) session(env ...string) *session {
 	d.t.Helper()
-	s := &session{t: d.t, cmd: exec.Command("psql", "-X", "-q", "-A", "-t", "-f", "-")}
+	s := &session{t: d.t, cmd: exec.Command("stdbuf", "-oL", "psql", "-X", "-q", "-A", "-t", "-f", "-"),
+		mark: `\echo done :ROW_COUNT :SQLSTATE`}
 	s.cmd.Env, s.cmd.Stderr = append(append(os.Environ(), d.env...), env...), &s.err
 	in, _ := s.cmd.StdinPipe()
 	out, err := s.cmd.StdoutPipe()
@@ -202,6 +204,7 @@ func (d *database) session(env ...string) *session {
 		in.Close()
 		s.cmd.Wait()
 	})
+	s.do("SELECT;") // before the first statement psql knows of none how it went
 	return s
 }
 
@@ -215,7 +218,7 @@ type outcome struct {
 // send tells psql to do something; await waits until it is done.
 func (s *session) send(sql string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.in, sql+"\n\\echo done :ROW_COUNT :SQLSTATE\n"); err != nil {
+	if _, err := io.WriteString(s.in, sql+"\n"+s.mark+"\n"); err != nil {
 		s.t.Fatalf("psql: %v\n%s", err, s.err.String())
 	}
 }
@@ -227,7 +230,10 @@ func (s *session) await() (r outcome) {
 		if err != nil {
 			s.t.Fatalf("psql: %v", err)
 		}
-		if n, _ := fmt.Sscanf(line, "done %d %s", &r.rows, &r.state); n == 2 {
+		if strings.HasPrefix(line, "done ") {
+			if n, _ := fmt.Sscanf(line, "done %d %s", &r.rows, &r.state); n != 2 {
+				s.t.Errorf("psql: %s", line)
+			}
 			return r
 		}
 		r.out += line
