@@ -1,0 +1,72 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestMessagesAreTested wants a test that has the words of each message of the program, in their order, among its
+// strings, or in its script: a message is held against its text.
+func TestMessagesAreTested(t *testing.T) {
+	shown := testTexts(t)
+	for _, m := range collectMessages(t) {
+		if !slices.Contains(neverSaid, m) && !slices.Contains(untested, m) &&
+			!slices.ContainsFunc(shown, func(text string) bool { return inOrder(text, m) }) {
+			t.Errorf("no test has the message %q", m)
+		}
+	}
+}
+
+// untested are told apart from others only by a part of their words, or come from what a test cannot bring about.
+var untested = []string{
+	"%s: attempt %d ended after attempt %d had begun on %s; that one stands", // TestCaseTokens has all but the end
+	"%s: no guard: %s", // no process can be started, and the command was
+	"%s: not run: this line's zone is %s, the job's is %s (%s, since %s), and their slots overlap (%s and %s)",
+	"its answers come after the lease",
+	"not the answer of a script of ours",
+}
+
+// testTexts are the strings of the tests, but for those that only look at the manual or at the source, and the scripts.
+func testTexts(t *testing.T) (texts []string) {
+	t.Helper()
+	names, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "man_") || name == "messages_test.go" {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls { // a text may be put together of several strings
+			var words []string
+			ast.Inspect(d, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					s, _ := strconv.Unquote(lit.Value)
+					words = append(words, plain(s))
+				}
+				return true
+			})
+			texts = append(texts, strings.Join(words, " "))
+		}
+	}
+	scripts, _ := filepath.Glob("testdata/script/*.txtar")
+	for _, name := range scripts {
+		texts = append(texts, plain(manualRead(t, name)))
+	}
+	return texts
+}
+
+// plain is a pattern as the text that it stands for.
+func plain(pattern string) string {
+	return oneSpaced(strings.NewReplacer(`\(`, "(", `\)`, ")", `\|`, "|", `\.`, ".", `\*`, "*", `\?`, "?", `\[`, "[", `\]`, "]").Replace(pattern))
+}
