@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Messages, word by word. Most stand in the tests of what they are about; here are the rest.
@@ -99,4 +103,49 @@ func TestRightMessages(t *testing.T) {
 	}
 	newHost(t, "web-1", "ONCEONLY_REDIS=redis://cron:right@"+r.address()).run(caseRun("j", "", "true")...).want(t, 77,
 		"onceonly: j 2024-02-29: not run: user cron may not EVAL\nonceonly: hint: the rule that is enough stands in onceonly(1), REDIS\n")
+}
+
+// TestCauseMessages: why Redis was not reached.
+func TestCauseMessages(t *testing.T) {
+	t.Parallel()
+	away := func(redis, where, why string) {
+		t.Helper()
+		newHost(t, "web-1", "ONCEONLY_REDIS="+redis, "ONCEONLY_REDIS_WAIT=100ms").run(caseRun("j", "", "true")...).wantMatch(t, 69,
+			`onceonly: j 2024-02-29: not run: Redis at `+where+` not reached in \d+(\.\d)?m?s: `+why+"\n")
+	}
+	away("redis://no-such-host.invalid:6379", `no-such-host\.invalid:6379`, "no such host")
+	p := newProxy(t, shared.address())
+	p.hangUp()
+	away(p.url(), p.address(), "connection closed")
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	away("redis://"+web.Listener.Addr().String(), web.Listener.Addr().String(), "not a Redis server")
+}
+
+// TestStatusMessages: what status says of a job that has no line, and that nobody has asked for.
+func TestStatusMessages(t *testing.T) {
+	t.Parallel()
+	newSeed(t, "j", "every", "").entry("2024-02-29", "2024-02-29T00:00:00Z", `"state":"missed"`)
+	h := newHost(t, "web-1")
+	h.run("status", "j", "--hosts").wantOut(t, "no host has asked for j\n")
+	h.run("status", "j", "--date", "today").want(t, 64, "onceonly: --date \"today\": not in the ledger, which has no line of this job\n")
+}
+
+// TestBugMessages: answers that no ledger of this version gives.
+func TestBugMessages(t *testing.T) {
+	t.Parallel()
+	c, err := newCallAt(t, time.Now(), map[string]string{"job": "j", "date": caseDay}, "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := c.refuse(&reply{Verdict: "odd"}); e.status != 70 || e.msg != `j 2024-02-29: not run: unknown verdict "odd"` {
+		t.Errorf("%+v", e)
+	}
+	if _, err := decode[reply]("odd"); err == nil || cause(err) !=
+		"the ledger's answer is not understood: invalid character 'o' looking for beginning of value" {
+		t.Errorf("%v", err)
+	}
+	if err := noNil(redis.Nil); cause(err) != "no master of that name is known" {
+		t.Errorf("%v", err)
+	}
 }

@@ -202,9 +202,13 @@ func TestSpoolSetAside(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	for _, line := range said {
-		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) {
+		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) ||
+			!regexp.MustCompile(`: cannot be delivered: .+; set aside$`).MatchString(line) {
 			t.Errorf("said %q", line)
 		}
+	}
+	if !strings.Contains(got.stderr, ": cannot be delivered: not an end; set aside\n") {
+		t.Errorf("said %q", said)
 	}
 	if len(h.kept()) != 0 || len(h.setAside()) != 5 {
 		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())

@@ -249,6 +249,11 @@ func TestDoctorNode(t *testing.T) {
 	eventually(t, "the cluster is up", func() bool {
 		return strings.Contains(a.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
 	})
+	eventually(t, "each knows what the other has", func() bool {
+		known, _ := a.rdb.ClusterSlots(ctx).Result()
+		back, _ := b.rdb.ClusterSlots(ctx).Result()
+		return len(known) == 2 && len(back) == 2
+	})
 	got = doctorOf(t, a.url())
 	hasWords(t, got.stdout, "FAIL redis "+a.address()+" is a node of a cluster, and has only some of the jobs hint: redis+cluster://"+a.address())
 	hasWords(t, doctorOf(t, "redis+cluster://"+a.address()).stdout, ", cluster of 2 masters, Redis ")
