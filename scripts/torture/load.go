@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 )
@@ -133,11 +132,12 @@ func (s *scene) askAgain(l *line) {
 	}
 }
 
-// askOut asks for a slot until it has had all its attempts: one whose lease is lost, on a machine that is too busy, is not
-// tried again by the onceonly that lost it.
+// askOut asks for a slot until it has had all its attempts. Mostly once is enough; but an onceonly that could not keep its
+// lease, because this machine is too busy, tries no further attempt.
 func (s *scene) askOut(h *host, l *line, slot string) {
 	for range l.attempts {
-		if a := s.ask(h, l, slot, true); a == nil || a.status != 75 || !strings.Contains(a.text, "stopped: ") {
+		s.ask(h, l, slot, true)
+		if e := s.entries(l.job)[slot]; e == nil || e.State != "failed" || e.Attempt >= l.attempts {
 			return
 		}
 	}

@@ -45,7 +45,9 @@ func (d *dossier) trace(at boot, runs ...string) string {
 		say(f.end, "fault %s %s ends", f.what, f.host)
 	}
 	for _, x := range d.history.stalls {
-		say(x.at, "stall of %v", x.late)
+		if x.late > d.line.lease/40 {
+			say(x.at, "stall of %v", x.late.Round(time.Millisecond))
+		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
 	var b strings.Builder
