@@ -95,6 +95,7 @@ func newPostgresServer(bin string) (*postgresServer, error) {
 		"--locale=C")
 	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
 	if out, err := initdb.CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	p := &postgresServer{dir: dir}
