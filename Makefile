@@ -14,7 +14,7 @@ export CGO_ENABLED = 0
 export GOFLAGS += -trimpath -tags=urfave_cli_no_docs,urfave_cli_no_suggest
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-TEST        = go test -count=1 -timeout=20m
+TEST        = go test -count=1 -p=1 -timeout=30m
 
 build:
 	go build -o onceonly .
@@ -54,16 +54,17 @@ staticcheck:
 	go run $(STATICCHECK) ./...
 
 shellcheck:
-	shellcheck scripts/setup .ci/run
+	shellcheck scripts/setup scripts/complete.bash .ci/run
 
 manual:
-	mandoc -T lint -W warning man/onceonly.1
+	mandoc -T lint -W warning man/onceonly.1 man/onceonly-fencing.7
 
 # Does not build: under sudo there may be no go.
 install:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	install -m 755 onceonly $(DESTDIR)$(PREFIX)/bin/onceonly
 	install -m 644 man/onceonly.1 $(DESTDIR)$(PREFIX)/share/man/man1/onceonly.1
+	install -m 644 man/onceonly-fencing.7 $(DESTDIR)$(PREFIX)/share/man/man7/onceonly-fencing.7
 
 clean:
 	rm -rf onceonly dist

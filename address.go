@@ -3,8 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,6 +31,15 @@ var errScheme = errors.New("not a URL of the form redis://, rediss://, unix://, 
 var schemes = map[string]string{"redis+sentinel": "redis", "rediss+sentinel": "rediss", "redis+cluster": "redis",
 	"rediss+cluster": "rediss"}
 
+// parameters are what each scheme takes after the '?'.
+var parameters = map[string][]string{"unix": {"db"}, "rediss": inTLS, "rediss+cluster": inTLS, "redis+sentinel": ofSentinels,
+	"rediss+sentinel": slices.Concat(inTLS, ofSentinels)}
+
+var (
+	inTLS       = []string{"ca", "cert", "key", "server_name"}
+	ofSentinels = []string{"sentinel_user", "sentinel_password"}
+)
+
 // A server is how Redis is reached, as it may be told: without its password.
 type server struct {
 	address string // host:port or the socket's path; several, and the master's name, where there are
@@ -34,6 +47,7 @@ type server struct {
 	options *redis.Options
 	hosts   []string    // of Sentinels or cluster nodes
 	master  string      // by Sentinel
+	given   url.Values  // what stands after the '?'
 	open    atomic.Bool // a connection stands, so a request that fails may have been executed
 }
 
@@ -59,20 +73,65 @@ func parseServer(s string) (*server, error) {
 	if port, err := strconv.Atoi(cmp.Or(u.Port(), "6379")); err != nil || port < 1 || port > 65535 {
 		return nil, errURL
 	}
-	for name := range u.Query() { // what go-redis would take besides is ours to set
-		if name != "db" || scheme != "unix" {
+	given, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errURL
+	}
+	for name := range given { // what go-redis would take besides is ours to set
+		if len(given[name]) > 1 || !slices.Contains(parameters[scheme], name) {
 			return nil, errParameter
 		}
 	}
-	if v.options, err = redis.ParseURL(s); err != nil || v.options.DB < 0 || (v.hosts != nil && v.master == "" && v.options.DB != 0) {
+	u.RawQuery = ""
+	if given.Has("db") {
+		u.RawQuery = "db=" + url.QueryEscape(given.Get("db"))
+	}
+	if v.options, err = redis.ParseURL(u.String()); err != nil || v.options.DB < 0 || (v.hosts != nil && v.master == "" && v.options.DB != 0) {
 		return nil, errURL
 	}
+	v.given = given
 	v.user, v.address = v.options.Username, v.options.Addr
 	if several {
 		v.address = strings.TrimPrefix(v.master+" by Sentinel ", " by Sentinel ") + strings.Join(v.hosts, ",")
 	}
 	v.tune()
 	return v, nil
+}
+
+// secure sets what TLS needs: whom to trust, who we are, whom to expect.
+func (v *server) secure() error {
+	c, given := v.options.TLSConfig, v.given
+	if c == nil {
+		return nil
+	}
+	if v.hosts != nil { // each is expected to have its own name
+		c.ServerName = ""
+	}
+	c.ServerName = cmp.Or(given.Get("server_name"), c.ServerName)
+	if name := given.Get("ca"); name != "" {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return unreadable(name, err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
+			return &exit{status: exitDisagree, msg: name + ": no certificate"}
+		}
+	}
+	cert, key := given.Get("cert"), cmp.Or(given.Get("key"), given.Get("cert"))
+	if key == "" {
+		return nil
+	}
+	for _, name := range []string{cmp.Or(cert, key), key} {
+		if _, err := os.ReadFile(name); err != nil {
+			return unreadable(name, err)
+		}
+	}
+	own, err := tls.LoadX509KeyPair(cmp.Or(cert, key), key)
+	if err != nil {
+		return &exit{status: exitDisagree, msg: key + ": " + strings.TrimPrefix(err.Error(), "tls: ")}
+	}
+	c.Certificates = []tls.Certificate{own}
+	return nil
 }
 
 // takeHosts takes the list of hosts, and the name of the master, out of a URL, and leaves one of the plain form.
@@ -141,7 +200,9 @@ func (v *server) connect() redis.UniversalClient {
 // failover asks the Sentinels, with the same credentials unless told otherwise, who the master is.
 func (v *server) failover() *redis.FailoverOptions {
 	o := v.options
-	return &redis.FailoverOptions{MasterName: v.master, SentinelAddrs: v.hosts, Username: o.Username, Password: o.Password,
+	return &redis.FailoverOptions{MasterName: v.master, SentinelAddrs: v.hosts,
+		SentinelUsername: v.given.Get("sentinel_user"),
+		SentinelPassword: v.given.Get("sentinel_password"), Username: o.Username, Password: o.Password,
 		DB: o.DB, Protocol: o.Protocol, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: o.PoolSize,
 		PipelinePoolSize: -1, ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout,
 		WriteTimeout: o.WriteTimeout, ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize,

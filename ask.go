@@ -50,8 +50,8 @@ func (r *run) askUntil() *exit {
 		a, stopped := r.ask(patience)
 		if stopped == nil && a.err == nil && (a.reply.Verdict != "run" || r.inTime()) {
 			r.reply = a.reply
-			if a.reply.Verdict != "run" && mayHold != 0 && !r.waits(a.reply.Verdict) {
-				r.unstarted(0) // a question that is still under way begins nothing
+			if r.leaves(mayHold) {
+				r.unstarted(0)
 			}
 			return nil
 		}
@@ -74,6 +74,17 @@ func (r *run) askUntil() *exit {
 	}
 }
 
+// leaves says whether this run ID is given up although it may have begun, or may yet, by a question that is under way.
+func (r *run) leaves(mayHold boot) bool {
+	switch r.reply.Verdict {
+	case "run":
+		return false
+	case "lost", "ended": // begun by a question whose answer came too late
+		return true
+	}
+	return mayHold != 0 && !r.waits(r.reply.Verdict)
+}
+
 // question is the call's, for this try.
 func (r *run) question() question {
 	q := r.call.question()
@@ -87,25 +98,41 @@ func (r *run) inTime() bool { return r.lease.kill().until() > r.lease.ttl/2 }
 
 // ask sends the question once. A signal ends the wait for the answer, not the question.
 func (r *run) ask(patience time.Duration) (answer, *exit) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	answered := make(chan answer, 1)
-	go func() {
+	var a answer
+	stopped := r.attend(patience, func(ctx context.Context) {
 		open := r.server.open.Load()
-		reply, err := r.lease.begin(ctx, r.question())
-		a := answer{reply: reply, err: err}
-		if err != nil {
-			a.remedy = r.server.judge(err, open)
+		if a.reply, a.err = r.lease.begin(ctx, r.question()); a.err != nil {
+			a.remedy = r.server.judge(a.err, open)
 		}
-		answered <- a
+	})
+	if stopped != nil { // the question is still under way, and what it writes is not to be read
+		return answer{}, stopped
+	}
+	return a, nil
+}
+
+// attend does something that Redis is asked for, for so long at the most. A signal that asks to stop ends the wait for it;
+// then it may still be under way.
+func (r *run) attend(patience time.Duration, do func(context.Context)) *exit {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	done := make(chan struct{})
+	go func() {
+		defer cancel()
+		do(ctx)
+		close(done)
 	}()
+	return r.await(done)
+}
+
+// await waits for what is done or said elsewhere. A signal that asks to stop ends it.
+func (r *run) await(done <-chan struct{}) *exit {
 	for {
 		select {
-		case a := <-answered:
-			return a, nil
+		case <-done:
+			return nil
 		case s := <-r.signals:
 			if e := r.stoppedBy(s); e != nil {
-				return answer{}, e
+				return e
 			}
 		}
 	}
@@ -124,18 +151,10 @@ func (r *run) giveUp(a answer, waited time.Duration, mayHold boot) *exit {
 
 // rest waits before the next question. A signal ends it.
 func (r *run) rest(pause time.Duration) *exit {
-	timer := time.NewTimer(pause)
+	over := make(chan struct{})
+	timer := time.AfterFunc(pause, func() { close(over) })
 	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return nil
-		case s := <-r.signals:
-			if e := r.stoppedBy(s); e != nil {
-				return e
-			}
-		}
-	}
+	return r.await(over)
 }
 
 // stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to

@@ -14,6 +14,20 @@ import (
 // newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
 // with the words is found here, before anything is sent. Wall is the host's clock.
 func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
+	c, err := readCall(words, dashed, s, wall, os.LookupEnv)
+	if err == nil {
+		err = c.reach(os.LookupEnv)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.minute = c.guarded()
+	return c, nil
+}
+
+// readCall reads what does not depend on where Redis is.
+func readCall(words []string, dashed bool, s *settings, wall func() time.Time,
+	environ func(string) (string, bool)) (*call, error) {
 	command, err := parseCommand(words, dashed, s.job, isFile)
 	if err != nil {
 		return nil, err
@@ -22,17 +36,21 @@ func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*
 	if err := s.together(); err != nil {
 		return nil, err
 	}
-	if err := c.findSlot(); err != nil {
+	if err := c.findSlot(environ); err != nil {
 		return nil, err
 	}
 	c.defaults()
-	if c.server, err = s.redisURL(); err != nil {
-		return nil, err
-	}
-	c.ledger = &ledger{c.server.connect(), s.namespace}
-	c.spool = &spool{stateDir(s.stateDir, os.LookupEnv), home{c.server.address, c.server.options.DB, s.namespace}}
-	c.minute = c.guarded()
 	return c, nil
+}
+
+// reach finds the ledger, and where what cannot be told to it is kept. Nothing is sent yet.
+func (c *call) reach(environ func(string) (string, bool)) (err error) {
+	if c.server, err = c.redisURL(); err != nil {
+		return err
+	}
+	c.ledger = &ledger{c.server.connect(), c.namespace}
+	c.spool = &spool{stateDir(c.stateDir, environ), home{c.server.address, c.server.options.DB, c.namespace}}
+	return nil
 }
 
 // dashed says whether the n words of the command stood behind "--".
@@ -46,9 +64,9 @@ func isFile(name string) bool {
 }
 
 // findSlot finds the line's zone, and its slot: now, or at --date.
-func (c *call) findSlot() error {
+func (c *call) findSlot(environ func(string) (string, bool)) error {
 	c.now = c.wall()
-	zone, from, err := hostZone(c.tz, c.from["tz"], os.LookupEnv)
+	zone, from, err := hostZone(c.tz, c.from["tz"], environ)
 	if err != nil {
 		return err
 	}
@@ -66,7 +84,7 @@ func (c *call) findSlot() error {
 	}
 	if c.from["date"] != "" {
 		c.slot, err = c.line.parse(c.date, c.now)
-		return wrong(&option{name: "date"}, place{"--date", c.date}, err)
+		return wrong("date", place{"--date", c.date}, err)
 	}
 	c.slot, err = c.line.at(c.now)
 	return err
@@ -112,7 +130,7 @@ func hostZone(tz, from string, environ func(string) (string, bool)) (*time.Locat
 			continue
 		}
 		zone, err := parseZone(value)
-		return zone, name, wrong(&option{name: "tz"}, place{name, value}, err)
+		return zone, name, wrong("tz", place{name, value}, err)
 	}
 	zone, err := systemZone()
 	return zone, localtime, err
@@ -197,7 +215,7 @@ func (c *call) terms() terms {
 	offsets := c.line.offsets(c.now)
 	t := terms{Every: c.every, Schedule: c.schedule, DayStart: c.dayStart, Attempts: c.attempts,
 		Lease: c.settings.lease.Milliseconds(), Keep: c.keep, Zone: c.line.zone.String(), Offsets: offsets,
-		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.String() + " · " + offsets,
+		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.shape(c.now),
 		ZoneFrom: "default", Args: c.command.argsHash(), Line: c.command.lineHash()}
 	switch {
 	case c.date != "":

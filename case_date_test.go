@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 )
+
+// Cases of real users about dates: those on which arithmetic breaks, and those that are none.
 
 func dayLine(t *testing.T, zone string) line {
 	t.Helper()
@@ -62,6 +63,45 @@ func TestCaseLeapDayMonthEndYearEnd(t *testing.T) {
 			if err != nil || s.name != want || s.date != want {
 				t.Errorf("%s %s: --date %s is slot %q, business date %q, %v; want %s", c.zone, c.now, word, s.name, s.date, err, want)
 			}
+		}
+	}
+}
+
+// The last days of months and years, where arithmetic and week years go wrong, have their own names. (SH-16)
+func TestLeapDayMonthEndYearEnd(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	for at, want := range map[string][3]string{
+		"2024-02-29T12:00:00Z": {"2024-02-29 2024-02-29", "2024-W09 2024-02-26", "2024-02 2024-02-01"},
+		"2023-02-28T23:59:59Z": {"2023-02-28 2023-02-28", "2023-W09 2023-02-27", "2023-02 2023-02-01"},
+		"2020-12-31T23:30:00Z": {"2020-12-31 2020-12-31", "2020-W53 2020-12-28", "2020-12 2020-12-01"},
+		"2022-01-01T00:00:00Z": {"2022-01-01 2022-01-01", "2021-W52 2021-12-27", "2022-01 2022-01-01"},
+		"2024-12-30T12:00:00Z": {"2024-12-30 2024-12-30", "2025-W01 2024-12-30", "2024-12 2024-12-01"},
+	} {
+		for i, every := range []string{"day", "week", "month"} {
+			h.run(append([]string{"run", "--job", every, "--every", every, "--date", at}, tellSlot...)...).wantOut(t, want[i]+"\n")
+		}
+		day, _, _ := strings.Cut(want[0], " ")
+		if e := entryOf(t, "day", day); e.State != "done" {
+			t.Errorf("%s is %s in the ledger", day, e.State)
+		}
+	}
+	// These lie ahead, where no real clock may run yet.
+	for at, want := range map[string][2]string{
+		"2026-02-28T23:59:59Z": {"2026-02-28", "2026-W09"},
+		"2026-12-31T23:30:00Z": {"2026-12-31", "2026-W53"},
+		"2027-01-01T00:00:00Z": {"2027-01-01", "2026-W53"},
+		"2028-02-29T23:59:59Z": {"2028-02-29", "2028-W09"},
+		"2029-12-31T12:00:00Z": {"2029-12-31", "2030-W01"},
+	} {
+		now, _ := time.Parse(time.RFC3339, at)
+		day, err := newCallAt(t, now, nil, "true")
+		if err != nil || day.slot.name != want[0] || day.slot.date != want[0] {
+			t.Errorf("the day at %s is %v, %v, want %s", at, day.slot, err, want[0])
+		}
+		week, err := newCallAt(t, now, map[string]string{"every": "week"}, "true")
+		if err != nil || week.slot.name != want[1] {
+			t.Errorf("the week at %s is %v, %v, want %s", at, week.slot, err, want[1])
 		}
 	}
 }
@@ -131,31 +171,4 @@ func TestCaseWrongDateWritesNothing(t *testing.T) {
 	}
 	wantRefused(t, r, 64, web.run("run", "--job", "close", "--date", "2026-02-30", "--", "echo", "ran"),
 		`onceonly: --date "2026-02-30": there is no such day`+"\n")
-}
-
-// wantRefused wants the exit status, one line and at most one hint, which have those words in them, nothing run, and a
-// server on which there is nothing.
-func wantRefused(t *testing.T, r *redisServer, status int, got result, words ...string) {
-	t.Helper()
-	said := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-	switch {
-	case got.status != status || got.stdout != "":
-		t.Errorf("%q: got %v\nwant status %d and no stdout", words, got, status)
-	case !strings.HasSuffix(got.stderr, "\n") || !strings.HasPrefix(said[0], "onceonly: ") || strings.HasPrefix(said[0], "onceonly: hint:"):
-		t.Errorf("%q: no line of onceonly's: %q", words, got.stderr)
-	case len(said) > 2 || len(said) == 2 && !strings.HasPrefix(said[1], "onceonly: hint: "):
-		t.Errorf("%q: more than a line and a hint: %q", words, got.stderr)
-	case strings.HasSuffix(said[0], ".") || strings.HasSuffix(said[0], ": ") || strings.Contains(got.stderr, "%!"):
-		t.Errorf("%q: ends badly: %q", words, got.stderr)
-	}
-	for _, word := range words {
-		quotedWord := strings.Trim(word, " \n\t")
-		if !strings.Contains(got.stderr, quotedWord) {
-			t.Errorf("%q is not in %q", word, got.stderr)
-		}
-	}
-	if keys, err := r.rdb.DBSize(context.Background()).Result(); err != nil || keys != 0 {
-		t.Errorf("%q: %d keys in Redis, %v; want none", words, keys, err)
-		r.rdb.FlushAll(context.Background())
-	}
 }

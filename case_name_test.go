@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -13,260 +14,7 @@ import (
 	"time"
 )
 
-// A mistake is a command line, an environment or a file that no run may come of, and words that the message has.
-type mistake struct {
-	args []string
-	env  string // NAME=value
-	file string // of options
-	says string
-}
-
-// Everything wrong with the command line is exit 64 with one line and at most one hint, nothing on stdout, nothing written
-// to Redis, nothing run. (SH-39, 55, 61, 62)
-func TestCaseUsage(t *testing.T) {
-	t.Parallel()
-	r := newRedis(t)
-	file := filepath.Join(t.TempDir(), "onceonly.conf")
-	told := false
-	for i, m := range slices.Concat(wrongWords(), wrongValues(), wrongAddresses(), wrongSettings()) {
-		web := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_CONFIG="+file)
-		if m.env != "" {
-			web.env = append(web.env, m.env)
-		}
-		if err := os.WriteFile(file, []byte(m.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args := m.args
-		if args == nil {
-			args = []string{"run", "--job", "j", "--", "echo", "ran"}
-		}
-		got := web.run(args...)
-		wantRefused(t, r, 64, got, m.says)
-		if strings.Contains(got.stderr, "s3cret") {
-			t.Errorf("the password is in %q", got.stderr)
-		}
-		if i%5 == 0 && len(args) > 0 && args[0] == "run" {
-			explained := append([]string{"explain"}, args[1:]...)
-			web.run(explained...).want(t, 64, got.stderr)
-		}
-		if t.Failed() && !told {
-			told = true
-			t.Logf("the first: onceonly %q, environment %q, file %q", args, m.env, m.file)
-		}
-	}
-}
-
-// wrongWords are wrong whatever the values are.
-func wrongWords() []mistake {
-	return []mistake{
-		{args: []string{}, says: "no command"},
-		{args: []string{"rum", "--", "echo", "ran"}, says: `"rum"`},
-		{args: []string{"--", "echo", "ran"}, says: ""},
-		{args: []string{"echo", "ran"}, says: `"echo"`},
-		{args: []string{"run"}, says: "no command"},
-		{args: []string{"run", "--"}, says: "no command"},
-		{args: []string{"run", "--job", "j"}, says: "no command"},
-		{args: []string{"run", "--job", "j", "--"}, says: "no command"},
-		{args: []string{"run", "--job", "j", "--", ""}, says: ""},
-		{args: []string{"run", "--job", "j", ""}, says: ""},
-		{args: []string{"run", "--job", "j", " "}, says: ""},
-		{args: []string{"run", "--job"}, says: "--job"},
-		{args: []string{"run", "-j"}, says: "-j"},
-		{args: []string{"run", "--jbo", "j", "--", "echo", "ran"}, says: "--jbo"},
-		{args: []string{"run", "--attempt", "2", "--job", "j", "--", "echo", "ran"}, says: "--attempt"},
-		{args: []string{"run", "--jobs=j", "--", "echo", "ran"}, says: "--jobs"},
-		{args: []string{"run", "-z", "--job", "j", "--", "echo", "ran"}, says: "-z"},
-		{args: []string{"run", "-jv", "--", "echo", "ran"}, says: ""},
-		{args: []string{"run", "--job", "j", "--verbose=maybe", "--", "echo", "ran"}, says: "maybe"},
-		{args: []string{"run", "--job", "j", "--expand=2", "--", "echo", "ran"}, says: "2"},
-		{args: []string{"--redis", "redis://127.0.0.1:1", "run", "--job", "j", "--", "echo", "ran"}, says: ""},
-		{args: []string{"run", "echo ran | cat"}, says: "needs a shell"},
-		{args: []string{"run", "--job", "j", "echo ran | cat"}, says: `"|"`},
-		{args: []string{"run", "--job", "j", "echo ran; echo ran"}, says: `";"`},
-		{args: []string{"run", "--job", "j", "echo ran && echo ran"}, says: `"&"`},
-		{args: []string{"run", "--job", "j", "echo ran > /dev/null"}, says: `">"`},
-		{args: []string{"run", "--job", "j", "cat < /dev/null"}, says: `"<"`},
-		{args: []string{"run", "--job", "j", "echo `date`"}, says: "`"},
-		{args: []string{"run", "--job", "j", "echo $(date)"}, says: "$("},
-		{args: []string{"run", "--job", "j", `echo "north east`}, says: ""},
-		{args: []string{"run", "--job", "j", "echo 'north east"}, says: ""},
-		{args: []string{"run", "--job", "j", `echo north\`}, says: ""},
-		{args: []string{"run", "sh", "-c", "echo ran"}, says: `"sh" runs other programs`},
-		{args: []string{"run", "--", "sh", "-c", "echo ran"}, says: "--job NAME"},
-		{args: []string{"run", "/bin/sh", "-c", "echo ran"}, says: `"sh"`},
-		{args: []string{"run", "bash", "x"}, says: `"bash"`}, {args: []string{"run", "dash", "x"}, says: `"dash"`},
-		{args: []string{"run", "zsh", "x"}, says: `"zsh"`}, {args: []string{"run", "env", "echo", "ran"}, says: `"env"`},
-		{args: []string{"run", "sudo", "echo"}, says: `"sudo"`}, {args: []string{"run", "nice", "echo", "ran"}, says: `"nice"`},
-		{args: []string{"run", "ionice", "echo"}, says: `"ionice"`}, {args: []string{"run", "timeout", "9", "echo", "ran"}, says: `"timeout"`},
-		{args: []string{"run", "chronic", "echo"}, says: `"chronic"`}, {args: []string{"run", "flock", "/tmp/x", "echo"}, says: `"flock"`},
-		{args: []string{"run", "php", "artisan", "invoice:send"}, says: "onceonly run --job NAME -- php artisan invoice:send"},
-		{args: []string{"run", "python", "x"}, says: `"python"`}, {args: []string{"run", "/usr/bin/python3", "x"}, says: `"python3"`},
-		{args: []string{"run", "perl", "x"}, says: `"perl"`}, {args: []string{"run", "ruby", "x"}, says: `"ruby"`},
-		{args: []string{"run", "node", "x"}, says: `"node"`}, {args: []string{"run", "java", "x"}, says: `"java"`},
-		{args: []string{"run", "docker", "run", "x"}, says: `"docker"`}, {args: []string{"run", "podman", "run", "x"}, says: `"podman"`},
-		{args: []string{"run", "sh -c 'echo ran'"}, says: `"sh"`},
-	}
-}
-
-// wrongValues are of the line's options.
-func wrongValues() []mistake {
-	long, all := strings.Repeat("x", 201), []mistake{}
-	for option, values := range map[string][]string{
-		"--job":         {"", "-x", "--", long, strings.Repeat("x", 10000), strings.Repeat("ü", 101), "a\nb", "a\tb", "a\x01b", "a\x7fb", "a\xffb", "\u0085", "a\u2028b"},
-		"--every":       {"", "7m", "daily", "0", "0m", "-1h", "25h", "7h", "90m", "2d", "1.5h", "15", "Day", "days", "1s", "30s", "week ", "2 weeks", "1h1m", "1e1m", "*/5", "9999999999999999999h"},
-		"--tz":          {"", "Asia/Soul", "JST-9", "UTC+9", "+09:00", "../../etc/passwd", "/etc/localtime", "Europe/Berlin ", "local", "a/b/c"},
-		"--attempts":    {"", "0", "-1", "1.5", "two", "1e3", "0x2", "99999999999999999999", "2 ", "+"},
-		"--lease":       {"", "0", "0s", "10", "3600", "-5s", "999ms", "5 m", "5min", "1h30", "forever", "1e3s", "∞", "1s1", ".s", "s", "99999999999999999999h"},
-		"--redis-wait":  {"", "10", "-1s", "x", "1w", "1h30"},
-		"--exit-busy":   {"", "256", "-1", "abc", "1.5", "99999999999999999999"},
-		"--exit-done":   {"", "256", "-1", "abc"},
-		"--exit-failed": {"", "256", "-1", "abc"},
-		"--namespace":   {"", "-x", "a\nb", long},
-		"--host":        {"", "-x", "a\nb", long},
-	} {
-		for _, v := range values {
-			all = append(all, mistake{args: []string{"run", "--job", "j", option + "=" + v, "--", "echo", "ran"}, says: option})
-		}
-	}
-	for wrong, says := range map[string]string{ // as INTERFACE.md has them
-		"--job=-x":        `onceonly: --job "-x": a name is 1 to 200 bytes of printable UTF-8 and does not begin with "-"` + "\n",
-		"--every=7m":      "onceonly: --every 7m: 7m does not divide an hour\nonceonly: hint: for cron's */7 write --schedule '*/7 * * * *'\n",
-		"--every=daily":   `onceonly: --every "daily": not a period` + "\nonceonly: hint: day, week, month, hour, or a part of one such as 15m or 6h\n",
-		"--lease=3600":    `onceonly: --lease "3600": a number needs a unit` + "\nonceonly: hint: 3600s, 60m or 1h\n",
-		"--tz=Asia/Soul":  `onceonly: --tz "Asia/Soul": no such zone` + "\nonceonly: hint: names such as Asia/Seoul; on a small image install tzdata\n",
-		"--redis=redis:/": "onceonly: --redis: not a URL",
-	} {
-		all = append(all, mistake{args: []string{"run", "--job", "j", wrong, "--", "echo", "ran"}, says: says})
-	}
-	return all
-}
-
-// wrongAddresses are no URLs of a Redis. None may repeat the password.
-func wrongAddresses() []mistake {
-	var all []mistake
-	for _, url := range []string{"127.0.0.1:6379", "localhost", "http://127.0.0.1:6379", "redis:127.0.0.1", "redis://", "redis:///0",
-		"redis://127.0.0.1:port", "redis://127.0.0.1:99999", "redis://127.0.0.1:0", "redis://127.0.0.1:-1", "redis://127.0.0.1/abc", "redis://127.0.0.1/-1", "redis://127.0.0.1/1/2",
-		"redis://u:s3cret/w#rd@127.0.0.1/0", "redis://u:s3cret%zz@127.0.0.1", "redis://u:p@s3cret/x@127.0.0.1", "redis://u:s3cret@127.0.0.1/abc",
-		"redis://u:s3cret@127.0.0.1:port/0", "redis://127.0.0.1?password=s3cret", "redis://127.0.0.1/0?nonsense=1", "rediss://127.0.0.1?skip_verify=true",
-		"unix://", "redis://[::1", "redis://a b/0", " ", "redis://127.0.0.1/99999999999999999999"} {
-		all = append(all,
-			mistake{args: []string{"run", "--redis-wait=1s", "--redis=" + url, "--job", "j", "--", "echo", "ran"}, says: "--redis:"},
-			mistake{args: []string{"run", "--redis-wait=1s", "--job", "j", "--", "echo", "ran"}, env: "ONCEONLY_REDIS=" + url, says: "ONCEONLY_REDIS:"})
-	}
-	return append(all, mistake{env: "ONCEONLY_REDIS=", says: "ONCEONLY_REDIS"})
-}
-
-// wrongSettings stand in the environment or the file.
-func wrongSettings() []mistake {
-	var all []mistake
-	for name, values := range map[string][]string{
-		"ONCEONLY_EVERY": {"7m", "daily", ""}, "ONCEONLY_TZ": {"Asia/Soul", ""}, "ONCEONLY_ATTEMPTS": {"0", "many", ""},
-		"ONCEONLY_LEASE": {"10", "999ms", ""}, "ONCEONLY_REDIS_WAIT": {"10", ""}, "ONCEONLY_EXIT_BUSY": {"256", ""},
-		"ONCEONLY_EXIT_DONE": {"-1", ""}, "ONCEONLY_EXIT_FAILED": {"x", ""}, "ONCEONLY_NAMESPACE": {"-x", ""},
-		"ONCEONLY_HOST": {"-x", ""}, "ONCEONLY_VERBOSE": {"maybe", ""}, "ONCEONLY_EXPAND": {"maybe", ""}, "ONCEONLY_REDIS_FILE": {""},
-	} {
-		for _, v := range values {
-			all = append(all, mistake{env: name + "=" + v, says: name})
-			if name == "ONCEONLY_HOST" || name == "ONCEONLY_NAMESPACE" { // the harness sets these, and the environment beats the file
-				continue
-			}
-			all = append(all, mistake{file: "# a comment\n\n" + name + "=" + v + "\n", says: name})
-		}
-	}
-	for line, says := range map[string]string{
-		"ONCEONLY_ATTEMPT=2":           "ONCEONLY_ATTEMPT\nonceonly: hint: ONCEONLY_ATTEMPTS",
-		"ONCEONLY_JOB=j":               "ONCEONLY_JOB",
-		"ONCEONLY_DATE=today":          "ONCEONLY_DATE",
-		"ONCEONLY_RERUN=1":             "ONCEONLY_RERUN",
-		"ONCEONLY_REASON=x":            "ONCEONLY_REASON",
-		"ONCEONLY_CONFIG=/etc/x":       "ONCEONLY_CONFIG",
-		"ONCEONLY_FENCING_TOKEN=1":     "ONCEONLY_FENCING_TOKEN",
-		"REDIS=redis://127.0.0.1":      "REDIS",
-		"redis=redis://127.0.0.1":      "redis",
-		"export ONCEONLY_TZ=UTC":       "export",
-		"ONCEONLY_TZ":                  "NAME=value",
-		"ONCEONLY_TZ=''":               "ONCEONLY_TZ",
-		"ONCEONLY_TZ: UTC":             "NAME=value",
-		"[onceonly]":                   "NAME=value",
-		"ONCEONLY_LEASE=5m # a remark": "ONCEONLY_LEASE",
-		"ONCEONLY_TZ=\"UTC":            "ONCEONLY_TZ",
-	} {
-		all = append(all, mistake{file: "# a comment\n\n\n" + line + "\n", says: says}, mistake{file: "# a comment\n\n\n" + line, says: ":4"})
-	}
-	return all
-}
-
-// A file that cannot be read is not a usage error: 78, and nothing is written.
-func TestCaseUnreadable(t *testing.T) {
-	t.Parallel()
-	r := newRedis(t)
-	gone, folder := filepath.Join(t.TempDir(), "none"), t.TempDir()
-	for _, c := range []struct{ env, says string }{
-		{"ONCEONLY_CONFIG=" + gone, gone}, // named, so it must be there
-		{"ONCEONLY_CONFIG=" + folder, folder},
-		{"ONCEONLY_REDIS_FILE=" + gone, gone},
-		{"ONCEONLY_REDIS_FILE=" + folder, folder},
-	} {
-		web := newHost(t, "web-1", c.env)
-		web.env = slices.DeleteFunc(web.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_REDIS=") })
-		if !strings.Contains(c.env, "REDIS_FILE") {
-			web.env = append(web.env, "ONCEONLY_REDIS="+r.url())
-		}
-		wantRefused(t, r, 78, web.run("run", "--job", "j", "--", "echo", "ran"), c.says)
-	}
-	web := newHost(t, "web-1")
-	web.env = slices.DeleteFunc(web.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_REDIS=") })
-	web.run("run", "--job", "j", "--", "echo", "ran").want(t, 64,
-		"onceonly: no Redis given\nonceonly: hint: ONCEONLY_REDIS=redis://HOST:6379/0, --redis, or /etc/onceonly.conf\n")
-}
-
-// SH-59: an onceonly inside an onceonly is an ordinary caller. Another job has its own slot and token; the same job, which
-// is another line of this host, is refused at once; and what a run leaves behind has no free pass the next day.
-func TestCaseOnceonlyInside(t *testing.T) {
-	t.Parallel()
-	web := newHost(t, "web-1")
-	show := `echo $ONCEONLY_JOB $ONCEONLY_SLOT $ONCEONLY_KEY $ONCEONLY_ATTEMPT $ONCEONLY_FENCING_TOKEN`
-	r := web.run("run", "--job", "a", "--date", "2026-01-05", "--", "sh", "-c",
-		show+`; onceonly run --job b --date 2026-01-03 -- sh -c '`+show+`'; onceonly run --job a --date 2026-01-05 -- echo ran; echo "status $?"; env >"$0"`,
-		filepath.Join(t.TempDir(), "env"))
-	a, b := entryOf(t, "a", "2026-01-05"), entryOf(t, "b", "2026-01-03")
-	want := fmt.Sprintf("a 2026-01-05 a/2026-01-05 1 %d\nb 2026-01-03 b/2026-01-03 1 %d\nstatus 78\n", a.Token, b.Token)
-	if r.status != 0 || r.stdout != want || a.State != "done" || b.State != "done" || a.RunID == b.RunID {
-		t.Errorf("got %v\nwant %q", r, want)
-	}
-	if !strings.Contains(r.stderr, "onceonly: a 2026-01-05: not run: ") || !strings.Contains(r.stderr, "two lines need two names") {
-		t.Errorf("the same job inside is told %q", r.stderr)
-	}
-}
-
-// SH-59: the names handed to the command are never read as options, whatever stands in them; nor do they stay as they
-// were for the command of an onceonly inside.
-func TestCaseInheritedNamesAreNoOptions(t *testing.T) {
-	t.Parallel()
-	web := newHost(t, "web-1")
-	first := web.run("run", "--job", "a", "--date", "2026-01-05", "--", "env")
-	first.want(t, 0, "")
-	inherited := strings.Split(strings.TrimSpace(first.stdout), "\n")
-	left := newHost(t, "web-1")
-	left.env = append(inherited, "ONCEONLY_JOB=other", "ONCEONLY_DATE=2026-01-01", "ONCEONLY_SLOT=2026-01-01", "ONCEONLY_BUSINESS_DATE=x",
-		"ONCEONLY_ATTEMPT=99", "ONCEONLY_FENCING_TOKEN=1", "ONCEONLY_RUN_ID="+strings.Repeat("0", 32), "ONCEONLY_KEY=other/1",
-		"ONCEONLY_FIRST_SLOT=x", "ONCEONLY_LAST_SLOT=", "ONCEONLY_RERUN=yes", "ONCEONLY_REASON=x")
-	r := left.run("run", "--job", "a", "--date", "2026-01-06", "--", "env")
-	r.want(t, 0, "")
-	e := entryOf(t, "a", "2026-01-06")
-	for _, v := range []string{"JOB=a", "SLOT=2026-01-06", "BUSINESS_DATE=2026-01-06", "ATTEMPT=1", "KEY=a/2026-01-06", "FIRST_SLOT=2026-01-06",
-		"LAST_SLOT=2026-01-06", "RUN_ID=" + e.RunID, "FENCING_TOKEN=" + fmt.Sprint(e.Token)} {
-		name, _, _ := strings.Cut("ONCEONLY_"+v, "=")
-		if n := len(regexp.MustCompile("(?m)^"+name+"=").FindAllString(r.stdout, -1)); n != 1 || !strings.Contains("\n"+r.stdout, "\nONCEONLY_"+v+"\n") {
-			t.Errorf("the command of the left-over process sees %s %d times, want it once, ONCEONLY_%s", name, n, v)
-		}
-	}
-	again := left.run("run", "--job", "a", "--date", "2026-01-06", "--", "env") // and takes part like anybody else
-	again.want(t, 0, "")
-	if again.stdout != "" || e.RunID == entryOf(t, "a", "2026-01-05").RunID {
-		t.Errorf("ran twice: %v", again)
-	}
-}
+// Cases of real users about names: what tells jobs, hosts and namespaces apart, and what does not.
 
 // SH-60: staging and production on one Redis. Each runs its own, every key begins with its namespace, and the variable
 // and the option mean the same.
@@ -343,6 +91,46 @@ func TestCaseNameOfTheCommand(t *testing.T) {
 	}
 }
 
+// A job's name does not depend on where the command lies, but its arguments must agree; a shell names nothing. (SH-61)
+func TestNameTiedToTheCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	var paths []string
+	for _, release := range []string{"release-1", "release-2", "release-3"} {
+		path := filepath.Join(dir, release, "invoice")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho $ONCEONLY_JOB $* >>"+log+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	hosts := []*host{newHost(t, "web-1"), newHost(t, "web-2"), newHost(t, "web-3")}
+	for i, h := range hosts {
+		args := []string{"run", "--job", "bill", "--every", "day", "--", paths[i]}
+		if i == 2 {
+			args = append(args, "2026-11-29")
+		}
+		h.run(args...).want(t, 0, "")
+	}
+	hosts[0].run("run", "--every", "day", "--", paths[0], "-a").want(t, 0, "")
+	hosts[1].run("run", "--every", "day", "--", paths[1], "-a").want(t, 0, "")
+	for _, args := range [][]string{{paths[2], "-b"}, {paths[2]}, {paths[2], "-a", ""}} {
+		hosts[2].run(append([]string{"run", "--every", "day", "--"}, args...)...).wantLike(t, exitDisagree,
+			`onceonly: invoice \d{4}-\d\d-\d\d: not run: web-1 asked at \d\d:\d\d:\d\d with other arguments`+"\n"+
+				`onceonly: hint: two lines need two names: --job NAME on each`+"\n")
+	}
+	if got := lines(log); !slices.Equal(got, []string{"bill", "invoice -a"}) {
+		t.Errorf("effects: %q", got)
+	}
+	for _, words := range [][]string{{"sh", "-c", "true"}, {"/usr/bin/env", "true"}, {"python3.11", "x.py"}} {
+		hosts[0].run(append([]string{"run", "--every", "day", "--"}, words...)...).wantLike(t, exitUsage,
+			`onceonly: "`+filepath.Base(words[0])+`" runs other programs, so it cannot name the job`+"\n"+`onceonly: hint: onceonly run --job NAME -- [^\n]*`+"\n")
+	}
+}
+
 // SH-62: a name is given back unchanged, never cut, and two long ones that differ only at the end are two jobs.
 func TestCaseOddNames(t *testing.T) {
 	t.Parallel()
@@ -363,101 +151,89 @@ func TestCaseOddNames(t *testing.T) {
 	}
 }
 
-// notDaily is what a line hears that evidently runs more often than its slot.
-var notDaily = regexp.MustCompile(`^onceonly: sync [0-9-]+: not run: this line ran at \d\d:\d\d and comes again at \d\d:\d\d, but its slot is the whole day
-onceonly: hint: --every \S+, or --schedule '\S+ \* \* \* \*'; --every day if once a day is meant
-$`)
-
-// A line that is not daily: asked again by the same host in the same minute it is skipped in silence, at another hour and
-// minute it is refused with a hint, unless the line says that a day is meant. Waiting for the clock would take a minute:
-// the host's last question is set back in the roll call instead, and with ONCEONLY_TEST_LONG the clock is waited for.
-func TestCaseLineThatIsNotDaily(t *testing.T) {
+// Names with quotes, spaces and any script are given back as they are. (SH-63, but for status)
+func TestNamesUnchanged(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		what  string
-		words []string
-		env   string
-		back  string // the minute in the roll call; "": as it was
-		other bool   // another host asks
-		want  int
-	}{
-		{what: "the same minute", want: 0},
-		{what: "another minute", back: "00:61", want: 78},
-		{what: "another minute, another host", back: "00:61", other: true, want: 0},
-		{what: "--every day", words: []string{"--every", "day"}, back: "00:61", want: 0},
-		{what: "ONCEONLY_EVERY=day", env: "ONCEONLY_EVERY=day", back: "00:61", want: 0},
-		{what: "--attempts 2", words: []string{"--attempts", "2"}, back: "00:61", want: 0},
-		{what: "--date today", words: []string{"--date", "today"}, back: "00:61", want: 0},
-		{what: "--exit-done 9", words: []string{"--exit-done", "9"}, back: "00:61", want: 78},
-		{what: "-v", words: []string{"-v"}, back: "00:61", want: 78},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			t.Parallel()
-			web := hostWith(t, "web-1", c.env)
-			args := slices.Concat([]string{"run", "--job", "sync"}, c.words, []string{"--", "echo", "ran"})
-			for {
-				minute := time.Now().Format("15:04")
-				if r := web.run(args...); r.status != 0 || r.stdout != "ran\n" {
-					t.Fatalf("the first: %v", r)
-				}
-				setMinute(t, "sync", "web-1", c.back)
-				asker := web
-				if c.other {
-					asker = hostWith(t, "web-2", c.env)
-				}
-				r := asker.run(args...)
-				if time.Now().Format("15:04") != minute { // the clock went on in between, perhaps to another day
-					l := &ledger{shared.rdb, namespaceOf(t)}
-					shared.rdb.Del(context.Background(), l.keys("sync")...)
-					continue
-				}
-				if r.status != c.want || r.stdout != "" || c.want == 0 && r.stderr != "" || c.want == 78 && !notDaily.MatchString(r.stderr) {
-					t.Errorf("got %v, want status %d", r, c.want)
-				}
-				return
-			}
-		})
+	h := newHost(t, "web-1")
+	for _, name := range []string{`say "hi"`, `it's`, "a b  c", "청구서-발송", "Ärger/über:alles.", `back\slash`, "{tag}", "100%", "%7B", "😀"} {
+		r := h.run("run", "--job", name, "--date", "2025-06-10", "--", "sh", "-c", `printf %s "$ONCEONLY_JOB|$ONCEONLY_KEY"`)
+		r.wantOut(t, name+"|"+name+"/2025-06-10")
+		if e := entryOf(t, name, "2025-06-10"); e.State != "done" {
+			t.Errorf("%s: %+v", name, e)
+		}
+		listed, err := shared.rdb.SIsMember(context.Background(), (&ledger{shared.rdb, namespaceOf(t)}).jobsKey(), name).Result()
+		if err != nil || !listed {
+			t.Errorf("%s is not in the list of jobs: %v", name, err)
+		}
 	}
-	t.Run("the clock itself", func(t *testing.T) {
-		if os.Getenv("ONCEONLY_TEST_LONG") == "" {
-			t.Skip("takes a minute: ONCEONLY_TEST_LONG")
+	h.run("run", "--frobnicate", "--job", "x", "--", "true").wantLike(t, exitUsage, "onceonly: no option --frobnicate\nonceonly: hint: .*\n")
+}
+
+// Replicas that share one name, each process 1 of its own, are told apart: one effect, and one that is started again while
+// the lease of its former self still stands does not take it for its own. (SH-58)
+func TestSameHostNameSamePID(t *testing.T) {
+	t.Parallel()
+	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts"}
+	if os.Getuid() != 0 {
+		unshare = append(unshare, "--user", "--map-root-user")
+	}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		absent(t, fmt.Sprintf("PID and UTS namespaces: %v %s", err, out))
+	}
+	h := newHost(t, "")
+	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_HOST=") })
+	log := filepath.Join(t.TempDir(), "log")
+	start := func(job, command string) (*exec.Cmd, *bytes.Buffer) {
+		t.Helper()
+		cmd := exec.Command(unshare[0], append(unshare[1:], "sh", "-c", `hostname app && exec onceonly run --job "$0" --every day --lease 3s -- sh -c "$1"`,
+			job, command)...)
+		cmd.Env = h.env
+		var text bytes.Buffer
+		cmd.Stderr = &text
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
 		}
-		t.Parallel()
-		web := newHost(t, "web-1")
-		web.run("run", "--job", "sync", "--", "true").want(t, 0, "")
-		minute := time.Now().Format("15:04")
-		for time.Now().Format("15:04") == minute {
-			time.Sleep(time.Second)
-		}
-		if r := web.run("run", "--job", "sync", "--", "true"); r.status != 78 || !notDaily.MatchString(r.stderr) {
-			t.Errorf("a minute later: %v", r)
-		}
+		return cmd, &text
+	}
+	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
+
+	command := `echo $ONCEONLY_RUN_ID >>` + log + `; sleep 600`
+	one, _ := start("replica", command)
+	two, _ := start("replica", command)
+	eventually(t, "one of two runs", func() bool { return len(lines(log)) == 1 })
+	ended := make(chan *exec.Cmd, 2)
+	for _, cmd := range []*exec.Cmd{one, two} {
+		go func() { cmd.Wait(); ended <- cmd }()
+	}
+	loser := <-ended
+	if status := loser.ProcessState.ExitCode(); status != 0 {
+		t.Errorf("the loser ended with %d", status)
+	}
+	e := entryOf(t, "replica", today())
+	if e.Host != "app" || e.PID != 1 || e.RunID != lines(log)[0] {
+		t.Errorf("the entry: %+v; the run ID %q", e, lines(log))
+	}
+	winner := one
+	if loser == one {
+		winner = two
+	}
+	winner.Process.Kill()
+	<-ended
+	again, text := start("replica", command) // busy: the lease stands
+	status := exitStatus(t, again.Wait())
+	if late := slotLock(t, "replica") == ""; len(lines(log)) != 1 || !late && (status != 0 || text.Len() > 0) {
+		t.Errorf("started again within the lease: status %d, %d effects, stderr %q", status, len(lines(log)), text)
+	}
+	eventually(t, "the lease is over", func() bool {
+		n, _ := shared.rdb.Exists(context.Background(), (&ledger{shared.rdb, namespaceOf(t)}).keys("replica")[0]).Result()
+		return n == 0
 	})
-}
-
-// setMinute changes the minute at which a host asked last, in the roll call.
-func setMinute(t *testing.T, job, host, minute string) {
-	t.Helper()
-	if minute == "" {
-		return
+	again, text = start("replica", command)
+	if status := exitStatus(t, again.Wait()); status != exitNotDone || !strings.Contains(text.String(), "uncertain: app:1 began at") || len(lines(log)) != 1 {
+		t.Errorf("after the lease: status %d, %d effects, stderr %q", status, len(lines(log)), text)
 	}
-	key := (&ledger{shared.rdb, namespaceOf(t)}).keys(job)[6]
-	fields, err := shared.rdb.HGetAll(context.Background(), key).Result()
-	if err != nil || len(fields) != 1 {
-		t.Fatalf("the roll call has %q, %v; want one host", fields, err)
+	other, _ := start("other", "true")
+	if exitStatus(t, other.Wait()); entryOf(t, "other", today()).RunID == e.RunID {
+		t.Error("two runs of one host and PID have one run ID")
 	}
-	for name, text := range fields {
-		changed := regexp.MustCompile(`"minute":"[^"]*"`).ReplaceAllString(text, `"minute":"`+minute+`"`)
-		if changed == text {
-			t.Fatalf("the roll call of %s has no minute: %s", host, text)
-		}
-		shared.rdb.HSet(context.Background(), key, name, changed)
-	}
-}
-
-func hostWith(t *testing.T, name, variable string) *host {
-	if variable == "" {
-		return newHost(t, name)
-	}
-	return newHost(t, name, variable)
 }

@@ -1,232 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// Cases of real users about runs that meet: yesterday's is still going, a host dies, somebody stands by.
-
-// A heldRun is an onceonly that has been started and not waited for. Its command runs until the gate is opened.
-type heldRun struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	gate   string
-	stderr bytes.Buffer
-	ended  chan struct{}
-	err    error
-}
-
-// launch starts onceonly, and returns at once.
-func (h *host) launch(args ...string) *heldRun {
-	h.t.Helper()
-	return h.launchAs(h.command(args...))
-}
-
-func (h *host) launchAs(cmd *exec.Cmd) *heldRun {
-	h.t.Helper()
-	r := &heldRun{t: h.t, cmd: cmd, ended: make(chan struct{})}
-	r.cmd.Stderr = &r.stderr
-	if err := r.cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	go func() { r.err = r.cmd.Wait(); close(r.ended) }()
-	h.t.Cleanup(func() { r.cmd.Process.Kill(); <-r.ended })
-	return r
-}
-
-// hold runs a command that writes to its log, and ends with the status that is written into its gate. It returns when the
-// command has begun.
-func (h *host) hold(log string, options ...string) *heldRun {
-	h.t.Helper()
-	gate := filepath.Join(h.t.TempDir(), "gate")
-	r := h.launch(append(options, gated(log, gate)...)...)
-	r.gate = gate
-	eventually(h.t, "the command has begun", func() bool { return len(lines(gate+".began")) > 0 || r.over() })
-	return r
-}
-
-// gated is a command that logs START, waits for the gate, and logs END.
-func gated(log, gate string) []string {
-	return []string{"--", "sh", "-c", `echo START $ONCEONLY_SLOT $ONCEONLY_ATTEMPT $ONCEONLY_FENCING_TOKEN $ONCEONLY_RUN_ID $$ $(date +%s%N) >>"$0"
-		echo began >>"$1.began"; while [ ! -s "$1" ]; do sleep 0.02; done
-		echo END $ONCEONLY_SLOT $ONCEONLY_ATTEMPT $ONCEONLY_FENCING_TOKEN $ONCEONLY_RUN_ID $$ $(date +%s%N) >>"$0"; exit $(cat "$1")`, log, gate}
-}
-
-func (r *heldRun) over() bool {
-	select {
-	case <-r.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// open lets the command end with that status.
-func (r *heldRun) open(status int) {
-	if err := os.WriteFile(r.gate+".new", fmt.Append(nil, status), 0o600); err != nil {
-		r.t.Error(err)
-	}
-	if err := os.Rename(r.gate+".new", r.gate); err != nil {
-		r.t.Error(err)
-	}
-}
-
-// wait returns what it left, when it has ended.
-func (r *heldRun) wait() result {
-	r.t.Helper()
-	select {
-	case <-r.ended:
-	case <-time.After(20 * time.Second):
-		r.t.Errorf("%v does not end", r.cmd.Args)
-		r.cmd.Process.Kill()
-		<-r.ended
-	}
-	return result{exitStatus(r.t, r.err), "", r.stderr.String()}
-}
-
-// die kills it and its command, as if the host went off.
-func (r *heldRun) die() {
-	r.t.Helper()
-	child := childOf(r.t, r.cmd.Process.Pid)
-	r.cmd.Process.Kill()
-	syscall.Kill(-child, syscall.SIGKILL)
-	<-r.ended
-}
-
-// A gateTrace is a line of gated's log.
-type gateTrace struct {
-	word, slot     string
-	attempt, token int64
-	runID          string
-	pid            int
-	at             time.Time
-}
-
-func gateTraces(t *testing.T, log string) []gateTrace {
-	t.Helper()
-	var all []gateTrace
-	for _, text := range lines(log) {
-		var e gateTrace
-		var at int64
-		if _, err := fmt.Sscan(text, &e.word, &e.slot, &e.attempt, &e.token, &e.runID, &e.pid, &at); err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		e.at = time.Unix(0, at)
-		all = append(all, e)
-	}
-	return all
-}
-
-// traceWords are what a log says, for comparison: START 2025-06-01 1.
-func traceWords(t *testing.T, log string) []string {
-	t.Helper()
-	var all []string
-	for _, e := range gateTraces(t, log) {
-		all = append(all, fmt.Sprintf("%s %s %d", e.word, e.slot, e.attempt))
-	}
-	return all
-}
-
-func wantLines(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// jobKeys are the keys of a job in the shared Redis: lock fence ledger slots log meta hosts.
-func jobKeys(t *testing.T, job string) []string {
-	return (&ledger{shared.rdb, namespaceOf(t)}).keys(job)
-}
-
-func slotLock(t *testing.T, job string) string {
-	v, _ := shared.rdb.Get(context.Background(), jobKeys(t, job)[0]).Result()
-	return v
-}
-
-// ttlOf is what is left of the lease; negative if there is none.
-func ttlOf(t *testing.T, job string) time.Duration {
-	d, err := shared.rdb.PTTL(context.Background(), jobKeys(t, job)[0]).Result()
-	if err != nil {
-		t.Error(err)
-	}
-	return d
-}
-
-// waitsNow waits until so many processes listen for the end of a job's run. Each asks once more after that, and sleeps then.
-func waitsNow(t *testing.T, job string, n int64) {
-	t.Helper()
-	channel := (&ledger{shared.rdb, namespaceOf(t)}).channel(job)
-	eventually(t, fmt.Sprint(n, " wait"), func() bool {
-		all, err := shared.rdb.PubSubNumSub(context.Background(), channel).Result()
-		return err == nil && all[channel] == n
-	})
-}
-
-// slotPause pauses a job, as `onceonly pause` does.
-func slotPause(t *testing.T, job string) {
-	t.Helper()
-	text := fmt.Sprintf(`{"by":"kim@web-9","since":%d,"reason":"migration"}`, time.Now().UnixMilli())
-	if err := shared.rdb.HSet(context.Background(), jobKeys(t, job)[5], "paused", text).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func stateOf(t *testing.T, job, slot string) string {
-	t.Helper()
-	if n, _ := shared.rdb.HExists(context.Background(), jobKeys(t, job)[2], slot).Result(); !n {
-		return ""
-	}
-	return entryOf(t, job, slot).State
-}
-
-// A whole host dies. With an attempt left the next host that asks takes over when the lease is over, not before and not more
-// than a second later, and its token is greater. (SH-04)
-func TestWholeHostDies(t *testing.T) {
-	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
-	options := []string{"run", "--job", "etl", "--date", "2025-06-10", "--attempts", "2", "--lease", "3s"}
-	one := newHost(t, "web-1").hold(log, options...)
-	one.die()
-	left, killed := ttlOf(t, "etl"), time.Now()
-	var two *heldRun
-	gate := filepath.Join(t.TempDir(), "gate")
-	os.WriteFile(gate, []byte("0"), 0o600)
-	for competitor := newHost(t, "web-2"); time.Since(killed) < 15*time.Second && len(gateTraces(t, log)) < 2; {
-		two = competitor.launch(append(options, gated(log, gate)...)...)
-		if r := two.wait(); r.status != 0 {
-			t.Errorf("the competitor: %v", r)
-		}
-	}
-	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "START 2025-06-10 2", "END 2025-06-10 2")
-	all := gateTraces(t, log)
-	if len(all) < 2 {
-		return
-	}
-	if after := all[1].at.Sub(killed); after < left-100*time.Millisecond || after > left+time.Second {
-		t.Errorf("taken over %v after the kill, when the lease had %v left", after, left)
-	}
-	if all[1].token <= all[0].token || all[1].runID == all[0].runID {
-		t.Errorf("the second attempt's token and run ID: %+v after %+v", all[1], all[0])
-	}
-	if e := entryOf(t, "etl", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Host != "web-2" || e.Token != all[1].token {
-		t.Errorf("the entry: %+v", e)
-	}
-	if !strings.HasPrefix(two.stderr.String(), "onceonly: etl 2025-06-10: taking over, attempt 2 of 2: web-1:") {
-		t.Errorf("it says %q", two.stderr.String())
-	}
-}
+// Cases of real users about runs that meet: yesterday's is still going, somebody waits, somebody stands by.
 
 // Yesterday's run is still going when today's is due. A day waits for it, and runs then; whoever asks again finds it busy or
 // done. (SH-11)
@@ -379,17 +162,6 @@ func TestWaiterDecidesAnew(t *testing.T) {
 	}
 }
 
-// heeded are the signals that ask to stop, without those that these tests were started ignoring (nohup, a shell's &): they stay
-// ignored.
-func heeded() (all []syscall.Signal) {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
 // A signal that asks to stop ends a waiter at once: 128 and its number, and it leaves nothing behind. (SH-47)
 func TestSignalToAWaiter(t *testing.T) {
 	t.Parallel()
@@ -483,19 +255,5 @@ func TestStandbyEnds(t *testing.T) {
 		`onceonly: --standby needs --attempts 2 or more`+"\n(onceonly: hint: [^\n]*\n)?")
 	if _, err := os.Stat(log + ".ran"); err == nil {
 		t.Error("whoever stood by ran the command")
-	}
-}
-
-func slotWrite(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func slotRemove(t *testing.T, name string) {
-	t.Helper()
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
 	}
 }

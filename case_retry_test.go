@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,7 +11,7 @@ import (
 	"time"
 )
 
-// Cases of real users about what fails: who tries again, how often, under which lease, and who is told.
+// Cases of real users about what fails: who tries again, how often, and under which lease.
 
 // failing is a command that logs an attempt and ends with the next status of a list, at last with its last.
 func failing(log string, statuses ...int) []string {
@@ -40,15 +38,10 @@ func delaying(t *testing.T, job, log string, more ...string) *heldRun {
 	return r
 }
 
-func wantNoLock(t *testing.T, job string) {
-	t.Helper()
-	if held := slotLock(t, job); held != "" {
-		t.Errorf("the lease of %s is not given back: %q", job, held)
-	}
-}
-
 // A failed run does not count. With an attempt left the next host has it; without, nobody tries again until somebody says
 // so, and the slot never looks done. (SH-12, but for resolve)
+//
+// Manual: the command fails
 func TestFailedRunDoesNotCount(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
@@ -301,121 +294,4 @@ func TestLeftoversKilledBeforeTheRetry(t *testing.T) {
 		t.Errorf("attempt 1 left %q", lines(pids))
 	}
 	r.wantOut(t, "")
-}
-
-// A rerun is one further attempt at a slot that is settled, by hand and on the record: it needs the date and the reason, is
-// busy while the slot runs, and takes a line that was corrected.
-func TestRerun(t *testing.T) {
-	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
-	web1, web2 := newHost(t, "web-1"), newHost(t, "web-2")
-	run := func(h *host, job string, words []string, more ...string) result {
-		t.Helper()
-		return h.run(append(append([]string{"run", "--job", job, "--date", "2025-06-10", "--lease", "1s"}, more...), words...)...)
-	}
-	rerun := []string{"--rerun", "--reason", "amounts were wrong"}
-	good, bad := apart(failing(log, 0)), apart(failing(log, 7))
-
-	run(web1, "done", good).want(t, 0, "")
-	run(web2, "done", good, rerun...).want(t, 0, "")
-	if e := entryOf(t, "done", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Host != "web-2" || e.Rerun != "amounts were wrong" || len(e.Earlier) != 1 {
-		t.Errorf("done: %+v", e)
-	}
-	run(web2, "done", bad, rerun...).want(t, 7, "") // a corrected line, which fails; once, whatever attempts says
-	if e := entryOf(t, "done", "2025-06-10"); e.State != "failed" || e.Attempt != 3 {
-		t.Errorf("done, failed: %+v", e)
-	}
-	run(web2, "done", bad, append(rerun, "--attempts", "9", "--retry-delay", "1ms")...).want(t, 7, "")
-	run(web1, "done", good, rerun...).want(t, 0, "")
-	run(web1, "done", good).want(t, 0, "")
-	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "END 2025-06-10 1", "START 2025-06-10 2", "END 2025-06-10 2", "START 2025-06-10 3", "END 2025-06-10 3",
-		"START 2025-06-10 4", "END 2025-06-10 4", "START 2025-06-10 5", "END 2025-06-10 5")
-	token := int64(0)
-	for _, e := range gateTraces(t, log) {
-		if e.word == "START" && e.token <= token {
-			t.Errorf("token %d after %d", e.token, token)
-		}
-		token = e.token
-	}
-
-	run(web1, "failed", bad).want(t, 7, "")
-	run(web1, "failed", bad).wantLike(t, exitNotDone, "onceonly: failed 2025-06-10: not run: failed .*")
-	run(web1, "failed", good).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
-	run(web1, "failed", good, rerun...).want(t, 0, "") // the corrected line
-	run(web1, "failed", good).want(t, 0, "")           // which is the host's from now on
-	run(web1, "failed", bad).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
-
-	one := web1.hold(log+"2", "run", "--job", "uncertain", "--date", "2025-06-10", "--lease", "1s")
-	run(web2, "uncertain", good, rerun...).want(t, 0, "")
-	run(web2, "uncertain", good, append(rerun, "--exit-busy", "9")...).want(t, 9, "")
-	one.die()
-	eventually(t, "the lease is over", func() bool { return slotLock(t, "uncertain") == "" })
-	log += "3"
-	run(web2, "uncertain", apart(failing(log, 0)), rerun...).wantLike(t, 0, "(onceonly: uncertain 2025-06-10: [^\n]*\n)?")
-	wantLines(t, traceWords(t, log), "START 2025-06-10 2", "END 2025-06-10 2")
-	if e := entryOf(t, "uncertain", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Rerun == "" {
-		t.Errorf("uncertain: %+v", e)
-	}
-
-	run(web1, "paused", good).want(t, 0, "")
-	slotPause(t, "paused")
-	run(web2, "paused", bad, rerun...).wantLike(t, exitNotDone, `onceonly: paused 2025-06-10: not run: paused by kim@web-9 since [0-9-]+: migration\n`)
-	for _, c := range [][]string{{"--rerun", "--reason", "x"}, {"--rerun", "--date", "2025-06-10"}, {"--reason", "x", "--date", "2025-06-10"},
-		{"--rerun", "--reason", "", "--date", "2025-06-10"}, {"--rerun", "--reason", "x", "--date", ""}} {
-		web1.run(append(append([]string{"run", "--job", "done"}, c...), "--", "touch", log+".ran")...).wantLike(t, exitUsage, `onceonly: --.*`)
-	}
-	if _, err := os.Stat(log + ".ran"); err == nil {
-		t.Error("a rerun without date or reason ran")
-	}
-}
-
-// An uncertain slot is told once to whoever asks for it, and once more by the next slot's run; it does not block that.
-// An interrupted one likewise. (rulings 12, 13)
-func TestUncertainToldOnce(t *testing.T) {
-	t.Parallel()
-	kill := func(t *testing.T, job string) string {
-		one := newHost(t, "web-1").hold(filepath.Join(t.TempDir(), "log"), "run", "--job", job, "--date", "2025-06-10", "--lease", "1s")
-		one.die()
-		eventually(t, "the lease is over", func() bool { return slotLock(t, job) == "" })
-		return fmt.Sprintf(`uncertain: web-1:%d began at [^\n]* and never reported`, one.cmd.Process.Pid)
-	}
-	interrupt := func(command, ending string, status int) func(t *testing.T, job string) string {
-		return func(t *testing.T, job string) string {
-			began := filepath.Join(t.TempDir(), "began")
-			one := newHost(t, "web-1").launch("run", "--job", job, "--date", "2025-06-10", "--lease", "1s", "--", "sh", "-c", command, began)
-			eventually(t, "the command has begun", func() bool { return len(lines(began)) > 0 })
-			one.cmd.Process.Signal(syscall.SIGTERM)
-			if r := one.wait(); r.status != status {
-				t.Errorf("interrupted: %v", r)
-			}
-			if e := entryOf(t, job, "2025-06-10"); e.State != "failed" || e.Reason != "interrupted" {
-				t.Errorf("interrupted: %+v", e)
-			}
-			return `failed on web-1 at [^\n]* \(` + regexp.QuoteMeta(ending) + `\)`
-		}
-	}
-	for job, before := range map[string]func(*testing.T, string) string{
-		"killed":      kill,
-		"interrupted": interrupt(`echo x >>"$0"; exec sleep 600`, "TERM, interrupted", 143),
-		"obedient":    interrupt(`trap 'exit 0' TERM; echo x >>"$0"; while :; do sleep 0.02; done`, "interrupted, exit 0", exitNotDone),
-		"stubborn":    interrupt(`trap 'exit 4' TERM; echo x >>"$0"; while :; do sleep 0.02; done`, "interrupted, exit 4", 4),
-	} {
-		t.Run(job, func(t *testing.T) {
-			t.Parallel()
-			ask := func(name, day string) result {
-				return newHost(t, name).run("run", "--job", job, "--date", day, "--", "true")
-			}
-			said := before(t, job)
-			hint := "\nonceonly: hint: [^\n]*onceonly resolve " + job + " --date 2025-06-10 --done or --reopen, --reason TEXT\n"
-			ask("web-2", "2025-06-10").wantLike(t, exitNotDone, "onceonly: "+job+" 2025-06-10: not run: "+said+"[^\n]*"+hint)
-			ask("web-3", "2025-06-10").want(t, exitNotDone, "")
-			ask("web-2", "2025-06-10").want(t, exitNotDone, "")
-			ask("web-3", "2025-06-11").wantLike(t, 0, "onceonly: "+job+" 2025-06-10: "+said+"[^\n]*"+hint)
-			ask("web-2", "2025-06-11").want(t, 0, "")
-			ask("web-2", "2025-06-12").want(t, 0, "")
-			if e := entryOf(t, job, "2025-06-10"); e.Attempt != 1 {
-				t.Errorf("the entry: %+v", e)
-			}
-		})
-	}
 }

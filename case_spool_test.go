@@ -202,9 +202,13 @@ func TestSpoolSetAside(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	for _, line := range said {
-		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) {
+		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) ||
+			!regexp.MustCompile(`: cannot be delivered: .+; set aside$`).MatchString(line) {
 			t.Errorf("said %q", line)
 		}
+	}
+	if !strings.Contains(got.stderr, ": cannot be delivered: not an end; set aside\n") {
+		t.Errorf("said %q", said)
 	}
 	if len(h.kept()) != 0 || len(h.setAside()) != 5 {
 		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
@@ -215,6 +219,33 @@ func TestSpoolSetAside(t *testing.T) {
 	h.run(caseRun("after", "", "true")...).want(t, 0, "")
 	if len(h.setAside()) != 5 {
 		t.Errorf("set aside %v", h.setAside())
+	}
+}
+
+// The disk is full, and Redis dies before the end: the end is lost, and the line says so. While Redis is there nobody
+// notices.
+//
+// Manual: the disk is full
+func TestSpoolDiskFull(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		absent(t, "root, to mount a small disk")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, 0) })
+	for n, err := 0, error(nil); err == nil; n++ {
+		err = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), make([]byte, 4096), 0o600)
+	}
+	r := newDurableRedis(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+dir)
+	spoolEnd(t, r, h, "j", "0", "").wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+
+		": done, not recorded: [^\n]+; nor kept: "+regexp.QuoteMeta(dir)+": no space left on device\n")
+	h.run(caseRun("next", "", "true")...).want(t, 0, "")
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "running" {
+		t.Errorf("entry %+v", e)
 	}
 }
 
@@ -290,7 +321,7 @@ func TestSpoolUnstarted(t *testing.T) {
 			t.Parallel()
 			r := newRedis(t)
 			px := newProxy(t, "127.0.0.1:1")
-			deaf, kept := recorder(t, r.address(), "EVAL")
+			deaf, kept := withholds(t, r.address(), "EVAL")
 			px.switchTo(strings.TrimSuffix(strings.TrimPrefix(deaf, "redis://"), "/0"))
 			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
 			got := h.run(caseRun("j", "--lease 1s --redis-wait 1s", "true")...)
@@ -446,6 +477,8 @@ func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 }
 
 // Redis has no memory left when the command ends: the end is kept, and delivered, whole and once, when it has some again.
+//
+// Manual: Redis has no memory left
 func TestSpoolOutOfMemory(t *testing.T) {
 	t.Parallel()
 	ctx, r, e := context.Background(), newRedis(t), newEnder(t)

@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,14 +25,8 @@ import (
 // SH-26: a cluster: every key of a job lies in one hash slot, whatever its name. A run, a second host, the status.
 func TestClusterOfOne(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
 	r := newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
-	if err := r.rdb.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster is up", func() bool {
-		return strings.Contains(r.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
-	})
+	clusterUp(t, r)
 	url := "ONCEONLY_REDIS=redis+cluster://" + r.address()
 	a, b := newHost(t, "web-1", url), newHost(t, "web-2", url)
 	log := filepath.Join(t.TempDir(), "log")
@@ -63,6 +58,18 @@ func TestClusterOfOne(t *testing.T) {
 	if took := time.Since(at); took > time.Second {
 		t.Errorf("the waiter was woken %v after", took)
 	}
+}
+
+// clusterUp gives a node all hash slots, and waits until it serves them.
+func clusterUp(t *testing.T, r *redisServer) {
+	t.Helper()
+	ctx := context.Background()
+	if err := r.rdb.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster is up", func() bool {
+		return strings.Contains(r.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	})
 }
 
 // An end that a cluster could not take is delivered to it later, as to any other server.
@@ -97,7 +104,7 @@ type sentinels struct {
 	rdb             *redis.SentinelClient
 }
 
-func newSentinels(t *testing.T) *sentinels {
+func newSentinels(t *testing.T, more ...string) *sentinels {
 	t.Helper()
 	w := &sentinels{master: newRedis(t)}
 	w.replica = newRedis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(w.master.port), "--repl-diskless-sync-delay", "0")
@@ -115,7 +122,8 @@ logfile %s/log
 sentinel monitor main 127.0.0.1 %d 2
 sentinel down-after-milliseconds main 1000
 sentinel failover-timeout main 5000
-`, port, dir, dir, w.master.port))
+%s
+`, port, dir, dir, w.master.port, strings.Join(more, "\n")))
 		cmd := exec.Command("redis-server", conf, "--sentinel")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -124,8 +132,12 @@ sentinel failover-timeout main 5000
 		w.addresses = append(w.addresses, "127.0.0.1:"+strconv.Itoa(port))
 	}
 	ctx := context.Background()
+	password := ""
+	for _, line := range more {
+		password = strings.TrimPrefix(line, "requirepass ")
+	}
 	for _, s := range w.addresses {
-		c := redis.NewSentinelClient(&redis.Options{Addr: s, Protocol: 2})
+		c := redis.NewSentinelClient(&redis.Options{Addr: s, Protocol: 2, Password: password})
 		t.Cleanup(func() { c.Close() })
 		w.rdb = c
 		eventually(t, "the Sentinels know each other and the replica", func() bool {
@@ -187,6 +199,8 @@ func TestSentinel(t *testing.T) {
 
 // A failover in the middle of a run: asked for, or because the master dies. The run goes on, or is stopped and says so;
 // in no case do two run at once, and what the ledger says is what happened.
+//
+// Manual: Redis fails over
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"asked for", "the master dies"} {
@@ -334,5 +348,20 @@ func TestSentinelPassword(t *testing.T) {
 	r := with("falsch").run(caseRun("j", "", "true")...)
 	if r.status != 77 || strings.Contains(r.stderr, "falsch") || !strings.HasPrefix(r.stderr, "onceonly: j "+caseDay+": not run: Redis at main by Sentinel ") {
 		t.Errorf("a wrong password: %v", r)
+	}
+}
+
+// The Sentinels ask for a password of their own.
+func TestSentinelsOwnPassword(t *testing.T) {
+	t.Parallel()
+	w := newSentinels(t, "sentinel sentinel-pass wache&/", "requirepass wache&/")
+	with := func(query string) result {
+		return newHost(t, "web-1", "ONCEONLY_REDIS="+w.url()+query).run(caseRun("j", "--redis-wait 1s", "true")...)
+	}
+	with("?sentinel_password="+url.QueryEscape("wache&/")).want(t, 0, "")
+	for _, query := range []string{"", "?sentinel_password=falsch"} {
+		if r := with(query); r.status != 77 || r.stdout != "" || strings.Contains(r.stderr, "falsch") {
+			t.Errorf("%q: %v", query, r)
+		}
 	}
 }

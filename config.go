@@ -60,7 +60,7 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 		at.name += ": " + key
 		i := slices.IndexFunc(known, func(o *option) bool { return o.variable() == key })
 		if i < 0 {
-			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, known))
+			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, variables(known)))
 		}
 		if err := apply(known[i], defaults(), at); err != nil {
 			return nil, err
@@ -73,6 +73,14 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 	return values, nil
 }
 
+func variables(options []*option) []string {
+	var names []string
+	for _, o := range options {
+		names = append(names, o.variable())
+	}
+	return names
+}
+
 func unquote(s string) string {
 	if len(s) >= 2 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] {
 		return s[1 : len(s)-1]
@@ -80,33 +88,37 @@ func unquote(s string) string {
 	return s
 }
 
-// nearest is the option that was probably meant, or "".
-func nearest(key string, known []*option) string {
-	best, distance := "", 4
-	for _, o := range known {
-		if d := edits(key, o.variable()); d < distance {
-			best, distance = o.variable(), d
+// nearest is the name that was probably meant, or "": at most a third of the letters may be wrong.
+func nearest(name string, known []string) string {
+	best, distance := "", min(3, (len(name)+1)/3)+1
+	for _, k := range known {
+		if d := edits(name, k); d < distance {
+			best, distance = k, d
 		}
 	}
 	return best
 }
 
-// edits counts the letters to change, add or leave out between two words.
+// edits counts the letters to change, add, leave out, or swap with the next one between two words.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
+	row, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], above[j-1]+1)
+			}
 		}
+		above, row = row, next
 	}
 	return row[len(b)]
 }

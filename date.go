@@ -16,7 +16,7 @@ const (
 // parse takes what was given as --date: a day, today, yesterday, an RFC 3339 time, or a slot's name. It is strict,
 // because a slot that nobody meant runs, and then counts as done. A slot still to come is refused for the same reason.
 func (l line) parse(date string, now time.Time) (slot, error) {
-	s, err := l.resolve(date, now)
+	s, err := l.slotOf(date, now)
 	if err != nil {
 		return slot{}, err
 	}
@@ -31,14 +31,14 @@ func (l line) parse(date string, now time.Time) (slot, error) {
 
 // named is the slot of a name in the ledger. It may still be to come, where a clock has been set back since.
 func (l line) named(name string) (slot, error) {
-	s, err := l.resolve(name, time.Unix(0, 0))
+	s, err := l.slotOf(name, time.Unix(0, 0))
 	if err == nil && s.name != name {
 		err = fmt.Errorf("%q is not a slot of a job that runs %s", name, l.runs())
 	}
 	return s, err
 }
 
-func (l line) resolve(date string, now time.Time) (slot, error) {
+func (l line) slotOf(date string, now time.Time) (slot, error) {
 	today := wall(now.Unix() + offsetAt(l.zone, now.Unix())).midnight()
 	switch {
 	case date == "today":
@@ -193,7 +193,7 @@ func (l line) parseTime(date string, now time.Time) (slot, error) {
 	switch {
 	case err != nil:
 		return slot{}, refuseDate(date, "there is no such time", "")
-	case offset != "" && offset != "Z" && !shaped(offset[1:], "00:00") && !shaped(offset[1:], "00:00:00"):
+	case offset != "" && offset != "Z" && !isOffset(offset):
 		return slot{}, refuseDate(date, "not a UTC offset: "+offset, "2026-11-29T14:05 or 2026-11-29T14:05:00+09:00")
 	case l.namedByDate():
 		return slot{}, l.notIts(date, now)
@@ -206,6 +206,10 @@ func (l line) parseTime(date string, now time.Time) (slot, error) {
 		return slot{}, l.notIts(date, now)
 	}
 	return l.slot(latestBegun(ticks, now))
+}
+
+func isOffset(s string) bool {
+	return (s[0] == '+' || s[0] == '-') && (shaped(s[1:], "00:00") || shaped(s[1:], "00:00:00"))
 }
 
 // latestBegun is the latest of these, oldest first, that has begun, or else the first: it settles which one is meant
@@ -279,15 +283,15 @@ func refuse(option, value, reason, hint string) error {
 
 // withoutOffset is a slot's name without its UTC offset, if the clock shows that time only once.
 func withoutOffset(name string, zone *time.Location) string {
-	const wall = "2006-01-02T15:04"
-	t, err := time.Parse(wall+"-07:00", name)
+	t, err := time.Parse(minuteLayout+"-07:00", name)
 	if err != nil {
 		return name
 	}
+	shown := name[:len(minuteLayout)]
 	for d := -3 * time.Hour; d <= 3*time.Hour; d += 15 * time.Minute {
-		if d != 0 && t.Add(d).In(zone).Format(wall) == name[:len(wall)] {
+		if d != 0 && t.Add(d).In(zone).Format(minuteLayout) == shown {
 			return name
 		}
 	}
-	return name[:len(wall)]
+	return shown
 }

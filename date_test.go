@@ -124,6 +124,7 @@ func TestDatesRefused(t *testing.T) {
 		{"every 15m", "UTC", "2026-11-29T05:00+09:00", "a job that runs every 15m has no such slot / name one: 2026-11-29T05:00+00:00"},
 		{"every 15m", "UTC", "2026-11-29T25:00", "there is no such time"},
 		{"every 15m", "UTC", "2026-11-29T05:00x", "not a UTC offset: x" + aTime},
+		{"every 15m", "UTC", "2026-11-29T05:00x00:00", "not a UTC offset: x00:00" + aTime},
 		{"30 1,13 * * *", "UTC", "2026-11-28T13:30+09:00",
 			"a job that runs at '30 1,13 * * *' has no such slot / name one: 2026-11-29T01:30"},
 		{"30 1,13 * * *", "UTC", "2026-11-28T13:31",

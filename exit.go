@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strings"
 )
 
 // Exit statuses. The command's own is passed on; these are onceonly's.
@@ -11,7 +9,7 @@ const (
 	exitUsage      = 64
 	exitAway       = 69 // Redis not reached, or not able to serve; nothing ran
 	exitBug        = 70
-	exitUnrecorded = 74 // the command succeeded, the ledger does not know
+	exitUnrecorded = 74 // the command succeeded, the ledger does not know; of status, explain and doctor: cannot be printed
 	exitNotDone    = 75 // the slot is not done, and this call did not run it to its end
 	exitDenied     = 77 // Redis refuses the credentials, or a right is missing
 	exitDisagree   = 78 // hosts or lines disagree, or a configuration cannot be read
@@ -39,44 +37,10 @@ type usageError struct{ msg, hint string }
 
 func (e *usageError) Error() string { return e.msg }
 
-// A voice says on stderr what a person should know. That it cannot be written never changes what happens.
-type voice struct {
-	w       io.Writer
-	verbose bool // say also what is normal
-}
-
-func (v *voice) say(format string, args ...any) {
-	io.WriteString(v.w, "onceonly: "+oneLine(fmt.Sprintf(format, args...))+"\n")
-}
-
-// normally says what is normal.
-func (v *voice) normally(format string, args ...any) {
-	if v.verbose {
-		v.say(format, args...)
+// show prints what status and explain are asked for.
+func show(w io.Writer, who, text string) *exit {
+	if _, err := io.WriteString(w, text); err != nil {
+		return &exit{status: exitUnrecorded, msg: who + ": " + cause(err)}
 	}
-}
-
-func (v *voice) hint(text string) {
-	if text != "" {
-		v.say("hint: %s", text)
-	}
-}
-
-// leave says what an exit has to say.
-func (v *voice) leave(e *exit) {
-	if e.msg == "" || (e.normal && !v.verbose) {
-		return
-	}
-	v.say("%s", e.msg)
-	v.hint(e.hint)
-}
-
-// oneLine keeps a message one line, whatever a server or a user put into it.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
+	return nil
 }

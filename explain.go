@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,16 @@ func (c *call) explain(w io.Writer) *exit {
 	if e != nil {
 		return e
 	}
+	var text strings.Builder
+	e = c.foretell(&text, r)
+	if unseen := show(w, "explain", text.String()); unseen != nil {
+		return unseen
+	}
+	return e
+}
+
+// foretell writes what the answer means. It returns 1 if the command would not run now.
+func (c *call) foretell(w io.Writer, r *reply) *exit {
 	fmt.Fprintf(w, "job        %s%s\n", c.command.job, c.whereFrom())
 	fmt.Fprintf(w, "command    %s\n", quoteWords(c.command.argv))
 	fmt.Fprintf(w, "line       %s, attempts %d, lease %s\n", c.line, c.attempts, brief(c.settings.lease))

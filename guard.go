@@ -19,16 +19,18 @@ import (
 // a farewell means that onceonly is gone.
 
 const (
-	guardAfter = time.Second // a command that ends sooner is never guarded: starting a process costs more
-	guardWaits = 5 * time.Millisecond
-	guardName  = "onceonly: guard" // argv[0] of the guard, as ps shows it
+	guardAfter  = time.Second // a command that ends sooner is never guarded: starting a process costs more
+	guardWaits  = 5 * time.Millisecond
+	guardLeaves = 100 * time.Millisecond
+	guardName   = "onceonly: guard" // argv[0] of the guard, as ps shows it
 )
 
 // A guard is onceonly's side of it.
 type guard struct {
-	mu    sync.Mutex
-	pipe  *os.File // nil once the guard is dismissed
-	ended chan struct{}
+	process *os.Process
+	mu      sync.Mutex
+	pipe    *os.File // nil once the guard is dismissed
+	ended   chan struct{}
 }
 
 // startGuard starts the guard of a process group, and tells it the first deadline.
@@ -49,31 +51,35 @@ func startGuard(group int, deadline boot) (*guard, error) {
 		program = os.Args[0]
 	}
 	// None of the command's streams: who reads them must see their end when the command has ended.
-	files := []uintptr{null.Fd(), null.Fd(), null.Fd(), read.Fd()}
-	pid, err := syscall.ForkExec(program, []string{guardName, strconv.Itoa(group)},
-		&syscall.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+	process, err := os.StartProcess(program, []string{guardName, strconv.Itoa(group)}, &os.ProcAttr{Dir: "/",
+		Env: []string{}, Files: []*os.File{null, null, null, read}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		write.Close()
 		return nil, err
 	}
-	g := &guard{pipe: write, ended: make(chan struct{})}
+	g := &guard{process: process, pipe: write, ended: make(chan struct{})}
 	go func() {
-		reap(pid)
+		process.Wait()
 		close(g.ended)
 	}()
 	g.tell(deadline)
 	return g, nil
 }
 
-// tell moves the deadline on. That the guard is gone is seen by its end.
+// tell moves the deadline on. A guard that no longer reads, and so would act on an old one, is killed: another takes its
+// place as if it had died.
 func (g *guard) tell(deadline boot) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pipe != nil {
-		fmt.Fprintln(g.pipe, int64(deadline))
+	if g.pipe == nil {
+		return
+	}
+	g.pipe.SetWriteDeadline(time.Now().Add(guardWaits))
+	if _, err := fmt.Fprintln(g.pipe, int64(deadline)); err != nil {
+		g.process.Kill()
 	}
 }
 
@@ -87,9 +93,11 @@ func (g *guard) dismiss() {
 	g.pipe.Close()
 	g.pipe = nil
 	g.mu.Unlock()
-	select { // it ends at once; if not, whoever reaps for us does
+	select { // it ends at once
 	case <-g.ended:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(guardLeaves):
+		g.process.Kill()
+		<-g.ended // or whoever inherits it would have to reap it, and may not
 	}
 }
 

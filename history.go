@@ -14,7 +14,10 @@ import (
 func (j *jobState) readLine() {
 	j.zone = time.Local
 	if raw := j.meta["paused"]; raw != "" {
-		if p, err := decode[pause](raw); err == nil && (p.Until == 0 || p.Until > j.now) {
+		if p, err := decode[pause](raw); err == nil {
+			j.paused = p
+		}
+		if p := j.paused; p != nil && (p.Until == 0 || p.Until > j.now) {
 			j.pause = p
 		}
 	}
@@ -87,9 +90,9 @@ func (j *jobState) native(s *slotState) bool {
 func (j *jobState) unasked(t tick, newest bool) *slotState {
 	s := &slotState{name: j.nameOf(t), begins: t.at * 1000, state: "missed"}
 	switch {
-	case j.pause.covers(s.begins):
+	case j.paused.covers(s.begins):
 		s.state = "paused"
-	case newest && j.now-s.begins >= lateAfter.Milliseconds():
+	case newest && j.now-s.begins >= j.late.Milliseconds():
 		s.state = "late"
 	case newest:
 		s.state = "pending"
@@ -116,7 +119,7 @@ func (j *jobState) attention() []*slotState {
 func (s *slotState) bad() bool {
 	switch s.state {
 	case "failed", "uncertain", "missed", "late":
-		return !s.resolved
+		return !s.resolved // nor one that was reopened: a person has it in hand
 	}
 	return false
 }
@@ -128,7 +131,7 @@ func (j *jobState) long(s *slotState) bool {
 
 // took is how long the newest attempt ran; negative if it did not end.
 func (s *slotState) took() time.Duration {
-	if s.ended == 0 {
+	if s.ended == 0 || (s.resolved && s.attempt == 0) {
 		return -1
 	}
 	return sinceMillis(s.began, s.ended)
@@ -142,6 +145,9 @@ func (j *jobState) left(s *slotState) int {
 	}
 	if s.entry != nil {
 		allowed += s.entry.Extra
+	}
+	if s.entry != nil && s.entry.Reopened {
+		allowed = max(allowed, s.attempt+1)
 	}
 	return max(0, allowed-s.attempt)
 }
@@ -157,11 +163,11 @@ func (j *jobState) due(s *slotState) int64 {
 // parse finds the slot of a date.
 func (j *jobState) parse(date string) (slot, error) {
 	if j.line == nil {
-		return slot{}, wrong(&option{name: "date"}, place{"--date", date},
+		return slot{}, wrong("date", place{"--date", date},
 			&usageError{msg: "not in the ledger, which has no line of this job"})
 	}
 	s, err := j.line.parse(date, time.UnixMilli(j.now))
-	return s, wrong(&option{name: "date"}, place{"--date", date}, err)
+	return s, wrong("date", place{"--date", date}, err)
 }
 
 // choose takes the slot of that name, if the ledger has it.
@@ -183,6 +189,12 @@ func (j *jobState) chooseNew(s slot) {
 		}
 	}
 	j.chosen = &slotState{name: s.name, begins: millis(s.begins)}
+}
+
+// owner is the run ID that holds the lease, or that was told to stop and may still be running.
+func (j *jobState) owner() string {
+	lock := strings.TrimPrefix(j.lock, "stop:")
+	return lock[:min(len(lock), 32)]
 }
 
 // longest is how long the job takes at most: of the newest slots those that ended, and the longest of them.

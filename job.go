@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -59,7 +58,7 @@ func parseCommand(args []string, dashed bool, name string, isFile func(string) b
 	}
 	c.job, c.derived = filepath.Base(args[0]), true
 	if runsOthers(c.job) {
-		return nil, usage(fmt.Sprintf("%q runs other programs, so it cannot name the job", c.job),
+		return nil, usage(fmt.Sprintf("%q"+namesNothing, c.job),
 			"onceonly run --job NAME -- "+quoteWords(args))
 	}
 	if err := checkName(c.job); err != nil {
@@ -68,6 +67,8 @@ func parseCommand(args []string, dashed bool, name string, isFile func(string) b
 	}
 	return c, nil
 }
+
+const namesNothing = " runs other programs, so it cannot name the job"
 
 // runsOthers also knows a runner by its version: python3.11, php8.2.
 func runsOthers(name string) bool {
@@ -176,5 +177,3 @@ func (c *command) expand(values map[string]string) []string {
 	}
 	return argv
 }
-
-var errEmpty = errors.New("empty")

@@ -29,6 +29,15 @@ var missedLua string
 //go:embed scripts/stop.lua
 var stopLua string
 
+//go:embed scripts/resolve.lua
+var resolveLua string
+
+//go:embed scripts/pause.lua
+var pauseLua string
+
+//go:embed scripts/wait.lua
+var waitLua string
+
 //go:embed scripts/look.lua
 var lookLua string
 
@@ -109,6 +118,22 @@ type entry struct {
 	First   string   `json:"first"`
 	Into    string   `json:"into"` // of a merged slot: the one that covers it
 	Earlier []string `json:"earlier"`
+
+	Reopened bool        `json:"reopened"` // one more attempt is allowed, whatever the line says
+	Resolved *resolution `json:"resolved"`
+}
+
+// A resolution is how a person has settled the slot. The entry is then of an attempt that nobody runs; the newest real one
+// stands here.
+type resolution struct {
+	As     string `json:"as"` // done | reopened
+	By     string `json:"by"`
+	At     int64  `json:"at"`
+	Reason string `json:"reason"`
+	Was    string `json:"was"` // the state of the newest real attempt
+	RunID  string `json:"run_id"`
+	Try    int    `json:"try"`
+	Token  int64  `json:"token,string"`
 }
 
 // A reply is begin.lua's verdict, and what it is said with.

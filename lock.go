@@ -145,13 +145,21 @@ func (s *stopOrder) Is(err error) bool { return err == errLost }
 
 // lostTo is errLost, and the order where a stop is the cause.
 func lostTo(r *reply) error {
-	rest, stopped := strings.CutPrefix(r.Holder, "stop:")
+	if order := stopOrderOf(r.Holder); order != nil {
+		return order
+	}
+	return errLost
+}
+
+// stopOrderOf reads the tombstone that a stop leaves in the lock, "stop:<run ID>:<order>"; nil for any other value.
+func stopOrderOf(lock string) *stopOrder {
+	rest, stopped := strings.CutPrefix(lock, "stop:")
 	if _, text, ok := strings.Cut(rest, ":"); stopped && ok {
 		if order, err := decode[stopOrder](text); err == nil {
 			return order
 		}
 	}
-	return errLost
+	return nil
 }
 
 // finish writes the end and gives the lease back, in one step. It does the first also where the second has become

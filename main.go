@@ -9,6 +9,10 @@
 //	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
 //	options.go  flag, environment, file              status.go   what ran
 //	spool.go    ends kept on disk                    operate.go  what a person does by hand
+//	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
+//	nagios.go   status for Nagios                    metrics.go  status for Prometheus
+//	completion.go  words for the shells
+//	voice.go    what is said, and where              pg.go       the token, for PostgreSQL
 //
 // What must be atomic is one Lua file each under scripts.
 package main
@@ -42,8 +46,27 @@ var statusText string
 //go:embed man/stop.txt
 var stopText string
 
+//go:embed man/doctor.txt
+var doctorText string
+
+//go:embed man/pause.txt
+var pauseText string
+
+//go:embed man/resume.txt
+var resumeText string
+
+//go:embed man/resolve.txt
+var resolveText string
+
+//go:embed man/wait.txt
+var waitText string
+
+//go:embed man/check.txt
+var checkText string
+
 // interspersed are the commands whose options may follow the job.
-var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions}
+var interspersed = map[string][]*option{"status": statusOptions, "stop": stopOptions, "pause": pauseOptions,
+	"resume": resumeOptions, "resolve": resolveOptions, "wait": waitOptions, "check": checkOptions, "doctor": doctorOptions}
 
 func main() {
 	if os.Args[0] == guardName {
@@ -59,9 +82,20 @@ type descriptor int
 func (d descriptor) Write(p []byte) (int, error) { return unix.Write(int(d), p) }
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
-func onceonly(args []string, stdout, stderr io.Writer) int {
+func onceonly(args []string, stdout, stderr io.Writer) (status int) {
 	v := &voice{w: stderr, verbose: isTerminal(2)}
-	err := app(args, stdout, v).Run(reorder(args))
+	defer func() {
+		if bug := recover(); bug != nil {
+			v.say("a bug: %v", bug)
+			status = exitBug
+		}
+	}()
+	a := app(args, stdout, v)
+	if len(args) > 1 && args[1] == "complete" {
+		complete(a.Commands, args[2:], stdout)
+		return 0
+	}
+	err := a.Run(reorder(args))
 	var e *exit
 	switch {
 	case err == nil:
@@ -74,7 +108,7 @@ func onceonly(args []string, stdout, stderr io.Writer) int {
 }
 
 func isTerminal(fd int) bool {
-	_, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	_, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
 	return err == nil
 }
 
@@ -93,14 +127,19 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			return usage("no command", "onceonly --help")
 		},
 		Commands: []*cli.Command{
-			newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })),
+			v.follow(newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) }))),
 			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
-			newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
+			forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
 				return status(c.Args().Slice(), s, stdout)
-			}),
-			newCommand("stop", stopText, stopOptions, func(c *cli.Context, s *settings) error {
-				return stop(c.Args().Slice(), s, v)
-			}),
+			}), stdout),
+			newCommand("stop", stopText, stopOptions, byWord(v, stop)),
+			newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)),
+			newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)),
+			newCommand("resolve", resolveText, resolveOptions, byWord(v, resolve)),
+			newCommand("wait", waitText, waitOptions, byWord(v, waitFor)),
+			newCommand("check", checkText, checkOptions, byWord(v, check)),
+			doctorCommand(stdout),
+			completionCommand(stdout),
 		},
 	}
 }
@@ -108,14 +147,19 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 // wrapped is the action of a command that is followed by another command.
 func wrapped(args []string, v *voice, do func(*call) *exit) func(*cli.Context, *settings) error {
 	return func(c *cli.Context, s *settings) error {
+		v.heed(s)
 		words := c.Args().Slice()
 		call, err := newCall(words, dashed(args, len(words)), s, time.Now)
 		if err != nil {
 			return err
 		}
-		v.verbose = v.verbose || s.verbose
 		return orNil(do(call))
 	}
+}
+
+// byWord is the action of a command that takes its arguments as words, and speaks on stderr.
+func byWord(v *voice, do func([]string, *settings, *voice) error) func(*cli.Context, *settings) error {
+	return func(c *cli.Context, s *settings) error { return do(c.Args().Slice(), s, v) }
 }
 
 // orNil keeps a nil exit from becoming an error that is not nil.
@@ -126,14 +170,33 @@ func orNil(e *exit) error {
 	return e
 }
 
-func onUsageError(_ *cli.Context, err error, _ bool) error {
-	for theirs, ours := range map[string]string{"flag provided but not defined: ": "no option ",
-		"flag needs an argument: ": "no value for "} {
-		if name, ok := strings.CutPrefix(err.Error(), theirs); ok {
-			return usage(ours+dashes(name), "onceonly --help")
+// How urfave/cli, and package flag below it, put what is wrong with an option.
+const (
+	unknownOption = "flag provided but not defined: "
+	noValue       = "flag needs an argument: "
+)
+
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	hint := "onceonly --help"
+	if name, ok := strings.CutPrefix(err.Error(), unknownOption); ok {
+		if meant := nearest(strings.TrimLeft(name, "-"), named(c.Command.Flags)); meant != "" {
+			hint = dashes(meant)
 		}
+		return usage("no option "+dashes(name), hint)
 	}
-	return usage(err.Error(), "onceonly --help")
+	if name, ok := strings.CutPrefix(err.Error(), noValue); ok {
+		return usage("no value for "+dashes(name), hint)
+	}
+	return usage(err.Error(), hint)
+}
+
+// named are the names of options, without their dashes, which would count as letters that are right.
+func named(flags []cli.Flag) []string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Names()[0])
+	}
+	return names
 }
 
 // dashes writes an option as it is typed; urfave/cli names it with one dash, however long it is.
@@ -146,6 +209,19 @@ func dashes(name string) string {
 
 // newCommand makes a command of a table of options.
 func newCommand(name, help string, options []*option, action func(*cli.Context, *settings) error) *cli.Command {
+	c, given := bareCommand(name, help, options)
+	c.Action = func(c *cli.Context) error {
+		s, err := gather(options, given, os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		return action(c, s)
+	}
+	return c
+}
+
+// bareCommand is a command that does nothing yet, and what its options are given as.
+func bareCommand(name, help string, options []*option) (*cli.Command, func(name string) (string, bool)) {
 	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError}
 	words := map[string]*word{}
 	for _, o := range options {
@@ -154,15 +230,7 @@ func newCommand(name, help string, options []*option, action func(*cli.Context, 
 			c.Flags = append(c.Flags, words[o.name])
 		}
 	}
-	c.Action = func(c *cli.Context) error {
-		given := func(name string) (string, bool) { return words[name].value, words[name].set }
-		s, err := gather(options, given, os.LookupEnv)
-		if err != nil {
-			return err
-		}
-		return action(c, s)
-	}
-	return c
+	return c, func(name string) (string, bool) { return words[name].value, words[name].set }
 }
 
 // A word is an option on the command line, as urfave/cli has it. Its own kinds of flag look at every name with regular

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
@@ -29,6 +31,11 @@ var (
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM} {
+		if signal.Ignored(s) { // nohup and the like: the tests' processes must not inherit that
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	dir, err := os.MkdirTemp("", "onceonly")
 	if err != nil {
 		return fatal(err)
@@ -55,6 +62,7 @@ func testMain(m *testing.M) int {
 		return fatal(err)
 	}
 	defer shared.stop()
+	defer stopPostgres()
 	return m.Run()
 }
 
@@ -94,9 +102,10 @@ func (r *redisServer) start(args ...string) error {
 	}
 	r.rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, MaxRetries: -1, Protocol: 2})
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		c, err := net.Dial("unix", r.socket)
-		if err == nil {
-			return c.Close()
+		err := r.rdb.Ping(context.Background()).Err()
+		var said redis.Error
+		if err == nil || (errors.As(err, &said) && !strings.HasPrefix(said.Error(), "LOADING")) { // it may ask for a password
+			return nil
 		}
 		if time.Now().After(deadline) {
 			r.stop()
@@ -203,6 +212,15 @@ func (r result) want(t *testing.T, status int, stderr string) {
 	}
 }
 
+// absent ends a test that needs something which is not here: skipped, but where CI runs it that is a failure.
+func absent(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("CI must have what this test needs, %s", what)
+	}
+	t.Skipf("this test needs %s", what)
+}
+
 // eventually waits for a fact, with a deadline.
 func eventually(t *testing.T, what string, fact func() bool) {
 	t.Helper()
@@ -214,6 +232,25 @@ func eventually(t *testing.T, what string, fact func() bool) {
 	}
 }
 
+// renewed waits for as many renewals of a lease, and holds each look at it against check. A renewal is seen by the time
+// that is left becoming more; it is for the whole length of the lease, of which a look comes in time to see more than three
+// quarters, and never for longer.
+func renewed(t *testing.T, times int, length time.Duration, left func() time.Duration, check func(left time.Duration)) {
+	t.Helper()
+	before, most := left(), time.Duration(0)
+	eventually(t, fmt.Sprintf("%d renewals, for %v", times, length), func() bool {
+		now := left()
+		if check(now); now > length {
+			t.Fatalf("a lease of %v is left for %v", length, now)
+		}
+		if now > before+50*time.Millisecond {
+			times, most = times-1, max(most, now)
+		}
+		before = now
+		return times <= 0 && most > length*3/4
+	})
+}
+
 // lines are the lines of a file; none if it is not there.
 func lines(name string) []string {
 	text, _ := os.ReadFile(name)
@@ -223,8 +260,14 @@ func lines(name string) []string {
 // entryOf reads an entry of the shared ledger.
 func entryOf(t *testing.T, job, slot string) *entry {
 	t.Helper()
-	l := &ledger{shared.rdb, namespaceOf(t)}
-	text, err := shared.rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
+	return shared.entryOf(t, job, slot)
+}
+
+// entryOf reads an entry of the test's own namespace.
+func (r *redisServer) entryOf(t *testing.T, job, slot string) *entry {
+	t.Helper()
+	l := &ledger{r.rdb, namespaceOf(t)}
+	text, err := r.rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
 	if err != nil {
 		t.Fatalf("entry %s %s: %v", job, slot, err)
 	}

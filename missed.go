@@ -17,53 +17,41 @@ const mostMissed = 100 // so many are written, the newest
 // the skipped ones run. It returns the first status that is not 0, and an exit if that is the end of this call.
 func (r *run) catchUpFirst(status int) (int, *exit) {
 	missed, e := r.writeMissed()
-	r.caught = true
-	if e != nil || r.catchUp != "each" {
+	if e != nil || !r.caught || r.catchUp != "each" {
 		return status, e
 	}
 	for _, s := range r.toRun(missed) {
 		each := r.withSlot(s)
-		ended, verdict := each.once()
-		if each.interrupted {
+		ended := each.decide()
+		switch {
+		case each.interrupted:
 			return 0, r.after(status, ended)
-		}
-		if ended != nil {
+		case each.reply == nil: // Redis is not reached any more
+			return status, ended
+		case each.reply.Verdict == "done":
+		case each.reply.Verdict == "busy" || each.reply.Verdict == "behind":
+			r.caught = false // somebody else is at it: from here on this is a loser like any other
+			return status, nil
+		default:
 			r.voice.leave(ended)
 			status = cmp.Or(status, ended.status)
-		}
-		if verdict == "busy" || verdict == "behind" { // somebody else is at it: from here on this is a loser like any other
-			r.caught = false
-			break
 		}
 	}
 	return status, nil
 }
 
-// withSlot is a run of another slot of the job, which catches up nothing itself.
+// withSlot is a run of another slot of the job, which neither catches up nor waits.
 func (r *run) withSlot(s slot) *run {
 	own, one := *r.settings, *r.call
-	own.catchUp = "none"
+	own.catchUp, own.overlap, own.standby = "none", "skip", false
 	one.settings, one.slot, one.minute = &own, s, ""
 	return &run{call: &one, voice: r.voice, signals: r.signals}
-}
-
-// once runs a slot if it is to be run now, without waiting. It returns the exit, and the verdict.
-func (r *run) once() (*exit, string) {
-	if e := r.begin(); e != nil {
-		return e, ""
-	}
-	switch r.reply.Verdict {
-	case "run":
-		return r.attempts(), "run"
-	case "done", "busy", "behind", "lost", "ended":
-		return nil, r.reply.Verdict
-	}
-	return r.refuse(r.reply), r.reply.Verdict
 }
 
 // writeMissed writes the slots between the newest entry and this one as missed, and tells those that nobody has
 // written before. It returns those that are to be caught up with, whoever wrote them.
 func (r *run) writeMissed() ([]slot, *exit) {
+	r.caught = true
 	if r.reply.Newest == 0 {
 		return nil, nil
 	}
@@ -79,18 +67,36 @@ func (r *run) writeMissed() ([]slot, *exit) {
 	for _, s := range missed {
 		rows = append(rows, missedSlot{s.name, millis(s.begins), millis(s.from), millis(s.to)})
 	}
-	told := &missedReply{}
-	e := r.server.persist(r.redisWait, func(ctx context.Context) (err error) {
-		told, err = r.ledger.writeMissed(ctx, r.command.job, rows, r.question())
-		return err
-	})
-	if e != nil {
-		e.msg = r.name() + ": not run: " + e.msg
+	told, e := r.askMissed(rows)
+	if e != nil || told == nil {
+		return nil, e
 	}
-	if e == nil && len(told.Written) > 0 {
+	if len(told.Written) > 0 {
 		r.tellMissed(told.Written)
 	}
-	return slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told.Open, s.name) }), e
+	return slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told.Open, s.name) }), nil
+}
+
+// askMissed sends the slots. Where Redis does not answer, everything is decided anew: begin knows how to wait for it.
+func (r *run) askMissed(rows []missedSlot) (*missedReply, *exit) {
+	var told *missedReply
+	var err error
+	stopped := r.attend(requestTimeout, func(ctx context.Context) {
+		told, err = r.ledger.writeMissed(ctx, r.command.job, rows, r.question())
+	})
+	switch {
+	case stopped != nil:
+		return nil, stopped
+	case err == nil:
+		return told, nil
+	}
+	if remedy := r.server.judge(err, true); remedy == denied || remedy == broken {
+		e := r.server.refusal(err, 0, remedy)
+		e.msg = r.name() + ": not run: " + e.msg
+		return nil, e
+	}
+	r.caught = false
+	return nil, r.rest(jitter(firstPause))
 }
 
 // tellMissed names the newest few.
@@ -114,7 +120,7 @@ func (r *run) tellMissed(names []string) {
 func (r *run) toRun(missed []slot) []slot {
 	slots := missed
 	for _, name := range r.reply.Owed {
-		s, err := r.line.parse(name, r.now)
+		s, err := r.line.named(name) // what another line has left is passed over
 		if err == nil && !slices.ContainsFunc(slots, func(m slot) bool { return m.name == s.name }) {
 			slots = append(slots, s)
 		}

@@ -51,7 +51,17 @@ var mutants = []mutant{
 	{"unstarted retry stays kept", &finishLua, "if e.run_id == q.run_id then e.kept = nil end", ""},
 	{"mark makes the holder's slot forgotten", &entryLua, "rank(redis.call('HGET', META, 'current'))", "rank(q.slot)"},
 	{"retry refused behind another stays kept", &beginLua, "    if own and e.kept then", "    if own and e.kept and mine then"},
-	{"unstarted uses up an attempt", &finishLua, "if unstarted then e.attempt = e.attempt - 1 end", ""},
+	{"unstarted uses up an attempt", &finishLua, "if unstarted then e.attempt, e.reopened = e.attempt - 1, e.reopening end", ""},
+	{"settled while a lease is held", &resolveLua, "if held ~= '' then", "if false then"},
+	{"settled though something has begun since", &resolveLua, "if fence ~= q.fence then return reply('changed') end", ""},
+	{"settled without raising the token", &resolveLua, "redis.call('SET', FENCE, token)", ""},
+	{"settled under the older attempt's name", &resolveLua, "new.run_id, new.try, new.token, new.noted = q.run_id, q.try, token, true", ""},
+	{"settled, and the older attempt forgotten", &resolveLua, "if new.run_id then new.earlier = ", "if false then new.earlier = "},
+	{"late pause", &pauseLua, "if (p.n or 0) ~= q.seen then return reply('changed') end", ""},
+	{"pause not looked at", &beginLua, "if pause and not (", "if false and not ("},
+	{"late stop", &stopLua, "if owner_of(held) ~= q.run_id then return reply('changed') end", ""},
+	{"stopped without raising the token", &stopLua, "redis.call('SET', FENCE, fence)", ""},
+	{"stopped, and nothing keeps the others away", &stopLua, "'PX', math.max(ttl, 1))", "'PX', 1)"},
 }
 
 // TestMutants lets the fuzz loose on each mutant until it is caught. The scripts are the package's: nothing else that

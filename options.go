@@ -13,6 +13,8 @@ import (
 // Where an option comes from: the command line, else the environment, else the file. Every value is checked by the same
 // function, and a mistake names its place.
 
+var errEmpty = errors.New("empty")
+
 // settings are what the options say.
 type settings struct {
 	job        string
@@ -41,6 +43,8 @@ type settings struct {
 	exitDone   int
 	exitFailed int
 	expand     bool
+	pg         bool
+	log        string // stderr | syslog | both
 	verbose    bool
 	timeout    time.Duration
 	killAfter  time.Duration
@@ -49,6 +53,17 @@ type settings struct {
 	n          int
 	hosts      bool
 	problems   bool
+	offline    bool
+	config     string
+	until      string
+	done       bool
+	reopen     bool
+	left       time.Duration
+	late       time.Duration
+	exitCode   bool
+	brief      bool
+	metrics    bool
+	output     string
 	from       map[string]string // option -> where its value stands, for messages
 }
 
@@ -61,9 +76,11 @@ func defaults() *settings {
 type option struct {
 	name  string
 	alias string
-	line  bool // the line's own: never from the environment or the file
-	flag  bool // takes no value
-	bare  bool // no option at all: a variable only
+	line  bool     // the line's own: never from the environment or the file
+	flag  bool     // takes no value
+	bare  bool     // no option at all: a variable only
+	file  bool     // its value names a file
+	words []string // its values, or the usual ones, where they are words
 	set   func(*settings, string) error
 }
 
@@ -71,34 +88,39 @@ func (o *option) variable() string {
 	return "ONCEONLY_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
 }
 
-// secret options are never repeated in a message.
-func (o *option) secret() bool { return o.name == "redis" }
+// secret is the option whose value is never repeated in a message.
+const secret = "redis"
 
 var commonOptions = []*option{
 	{name: "redis", set: func(s *settings, v string) error { _, err := parseServer(v); s.redis = v; return err }},
-	{name: "redis-file", set: func(s *settings, v string) error { s.redisFile = v; return nil }},
+	{name: "redis-file", file: true, set: func(s *settings, v string) error { s.redisFile = v; return nil }},
 	{name: "redis-wait", set: func(s *settings, v string) error { return setDuration(&s.redisWait, v, 0) }},
 	{name: "namespace", set: func(s *settings, v string) error { s.namespace = v; return checkName(v) }},
 	{name: "state-dir", bare: true, set: func(s *settings, v string) error { s.stateDir = v; return nil }},
 	{name: "verbose", alias: "v", flag: true, set: func(s *settings, v string) error { return setBool(&s.verbose, v) }},
 }
 
+// oneOf is an option whose value is one of a few words.
+func oneOf(name string, to func(*settings) *string, words ...string) *option {
+	return &option{name: name, words: words, set: func(s *settings, v string) error { return setWord(to(s), v, words...) }}
+}
+
 var runOptions = append([]*option{
 	{name: "job", alias: "j", line: true, set: func(s *settings, v string) error { s.job = v; return checkName(v) }},
-	{name: "every", set: func(s *settings, v string) error { s.every = v; _, err := parsePeriod(v); return err }},
+	{name: "every", words: []string{"day", "week", "month", "hour"}, set: func(s *settings, v string) error { s.every = v; _, err := parsePeriod(v); return err }},
 	{name: "schedule", set: func(s *settings, v string) error { s.schedule = v; _, err := parseSchedule(v); return err }},
 	{name: "day-start", set: func(s *settings, v string) error { s.dayStart = v; _, err := parseDayStart(v); return err }},
-	{name: "overlap", set: func(s *settings, v string) error { return setWord(&s.overlap, v, "skip", "wait") }},
+	oneOf("overlap", func(s *settings) *string { return &s.overlap }, "skip", "wait"),
 	{name: "wait-max", set: func(s *settings, v string) error { return setDuration(&s.waitMax, v, time.Millisecond) }},
 	{name: "standby", flag: true, set: func(s *settings, v string) error { return setBool(&s.standby, v) }},
 	{name: "retry-delay", set: func(s *settings, v string) error { return setDuration(&s.retryDelay, v, 0) }},
-	{name: "catch-up", set: func(s *settings, v string) error { return setWord(&s.catchUp, v, "none", "each", "merge") }},
+	oneOf("catch-up", func(s *settings) *string { return &s.catchUp }, "none", "each", "merge"),
 	{name: "catch-up-max", set: func(s *settings, v string) error { return setNumber(&s.catchUpMax, v, 1, 100) }},
 	{name: "rerun", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.rerun, v) }},
 	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
 	{name: "keep", set: func(s *settings, v string) error { return setNumber(&s.keep, v, 10, 1_000_000) }},
 	{name: "tz", set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "attempts", set: func(s *settings, v string) error { return setNumber(&s.attempts, v, 1, 1000) }},
 	{name: "lease", set: func(s *settings, v string) error { return setDuration(&s.lease, v, minimumLease) }},
 	{name: "timeout", set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
@@ -108,19 +130,28 @@ var runOptions = append([]*option{
 	{name: "exit-done", set: func(s *settings, v string) error { return setNumber(&s.exitDone, v, 0, 255) }},
 	{name: "exit-failed", set: func(s *settings, v string) error { return setNumber(&s.exitFailed, v, 0, 255) }},
 	{name: "expand", alias: "x", flag: true, set: func(s *settings, v string) error { return setBool(&s.expand, v) }},
+	{name: "pg", flag: true, set: func(s *settings, v string) error { return setBool(&s.pg, v) }},
+	oneOf("log", func(s *settings) *string { return &s.log }, "stderr", "syslog", "both"),
 }, commonOptions...)
 
 var statusOptions = append([]*option{
 	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
 	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
 	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
+	{name: "late", line: true, set: func(s *settings, v string) error { return setDuration(&s.late, v, time.Second) }},
+	{name: "exit-code", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.exitCode, v) }},
+	{name: "brief", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.brief, v) }},
+	{name: "metrics", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.metrics, v) }},
+	{name: "output", line: true, file: true, set: func(s *settings, v string) error { s.output = v; return nil }},
 }, commonOptions...)
 
-var stopOptions = append([]*option{
-	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+var doctorOptions = append([]*option{
+	{name: "offline", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.offline, v) }},
+	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
+	{name: "config", line: true, set: func(s *settings, v string) error { s.config = v; return nil }},
+	{name: "tz", bare: true, set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
 	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
 
@@ -159,7 +190,7 @@ func gather(options []*option, given func(name string) (string, bool), environ f
 
 func find(o *option, given, environ func(string) (string, bool), file map[string]place) (place, bool) {
 	if v, ok := given(o.name); ok {
-		return place{"--" + o.name, v}, true
+		return place{dashes(o.name), v}, true
 	}
 	if o.line {
 		return place{}, false
@@ -177,25 +208,24 @@ func apply(o *option, s *settings, at place) error {
 		err = errEmpty
 	}
 	s.from[o.name] = at.name
-	return wrong(o, at, err)
+	return wrong(o.name, at, err)
 }
 
-// wrong says which value is wrong, where it stands, and why; never a secret one.
-func wrong(o *option, at place, err error) error {
+// wrong says which value of an option is wrong, where it stands, and why; never a secret one.
+func wrong(option string, at place, err error) error {
 	var u *usageError
-	switch hint := ""; {
+	switch {
 	case err == nil:
 		return nil
-	case o.secret():
-		return usage(at.name+": "+err.Error(), hint)
-	case errors.As(err, &u):
-		if rest, named := strings.CutPrefix(u.msg, "--"+o.name+" "); named { // it repeats the value in its own way
-			return usage(at.name+" "+rest, u.hint)
-		}
-		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
-	default:
-		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), hint)
+	case option == secret:
+		return usage(at.name+": "+err.Error(), "")
+	case !errors.As(err, &u):
+		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), "")
 	}
+	if rest, named := strings.CutPrefix(u.msg, "--"+option+" "); named { // it repeats the value in its own way
+		return usage(at.name+" "+rest, u.hint)
+	}
+	return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), u.hint)
 }
 
 // redisURL is the address to use, from --redis or the file that --redis-file names.
@@ -215,7 +245,7 @@ func (s *settings) redisURL() (*server, error) {
 	if err != nil {
 		return nil, usage(from+": "+err.Error(), "")
 	}
-	return v, nil
+	return v, v.secure()
 }
 
 // together refuses options that do not go together, and settles which of two that exclude each other is meant.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/mattn/go-shellwords"
 )
 
 // What README.md shows is true: every line of its blocks of code is run, or read as its reader in life would. A block
@@ -37,6 +35,9 @@ func TestReadme(t *testing.T) {
 
 var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
+// otherBlock begins a block of code in another way.
+var otherBlock = regexp.MustCompile("(?m)^(```|~~~| {4}|\t).*$")
+
 // readmeBlocks are the lines of code in README.md by the kind of their block.
 func readmeBlocks(t *testing.T) map[string][]string {
 	text, err := os.ReadFile("README.md")
@@ -44,6 +45,9 @@ func readmeBlocks(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	blocks := map[string][]string{}
+	if m := otherBlock.FindString(codeBlock.ReplaceAllString(string(text), "")); m != "" {
+		t.Errorf("README.md has a block of code that this test does not read: %q", m)
+	}
 	for _, m := range codeBlock.FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(m[2]) {
 			blocks[m[1]] = append(blocks[m[1]], strings.TrimRight(line, "\n"))
@@ -52,36 +56,29 @@ func readmeBlocks(t *testing.T) map[string][]string {
 	return blocks
 }
 
-// wordsOf splits what a user types, up to an operator of the shell or a comment.
-func wordsOf(t *testing.T, line string) []string {
-	t.Helper()
-	p := shellwords.NewParser()
-	p.ParseComment = true
-	words, err := p.Parse(line)
-	if err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
-	return words
-}
-
-// readmeShell runs what is typed by hand. make installs into a folder of the test's; demo and test it only knows here.
+// readmeShell runs what is typed by hand. make installs into a folder of the test's; demo has a test of its own, and of
+// test, which would run this one, only the name is known to be right.
 func readmeShell(t *testing.T, shown []string) {
+	var typed []string
 	for _, line := range shown {
+		if strings.HasPrefix(line, "onceonly ") {
+			typed = append(typed, line)
+			continue
+		}
 		for command := range strings.SplitSeq(line, "&&") {
 			switch words := wordsOf(t, strings.TrimPrefix(strings.TrimSpace(command), "sudo ")); {
 			case slices.Equal(words, []string{"make"}):
 				runMake(t)
 			case slices.Equal(words, []string{"make", "install"}):
 				makeInstall(t)
-			case words[0] == "make":
-				runMake(t, append([]string{"-n"}, words[1:]...)...)
-			case words[0] == "onceonly" && words[1] == "status":
-				readmeStatusCommand(t, words[1:])
+			case slices.Equal(words, []string{"make", "demo"}) || slices.Equal(words, []string{"make", "test"}):
+				runMake(t, "-n", words[1])
 			default:
-				wouldRun(t, words)
+				t.Errorf("no command that this test knows: %q", line)
 			}
 		}
 	}
+	runByHand(t, typed)
 }
 
 func runMake(t *testing.T, args ...string) {
@@ -102,66 +99,16 @@ func makeInstall(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(dir, "usr/bin/onceonly"), "--version").CombinedOutput(); err != nil {
 		t.Errorf("the installed onceonly: %v\n%s", err, out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "usr/share/man/man1/onceonly.1")); err != nil {
-		t.Errorf("the installed manual: %v", err)
-	}
-}
-
-// readmeStatusCommand wants what status shows of a job that ran. The job is the README's, the ledger the test's.
-func readmeStatusCommand(t *testing.T, words []string) {
-	t.Helper()
-	h := newHost(t, "web-1")
-	job := words[len(words)-1]
-	h.run("run", "--job", job, "--", "true").want(t, 0, "")
-	if r := h.run(words...); r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, job) {
-		t.Errorf("onceonly %q: %v", words, r)
-	}
-}
-
-// wouldRun wants the binary to accept a command line of onceonly's, and to find nothing against running it.
-func wouldRun(t *testing.T, words []string) {
-	t.Helper()
-	if len(words) < 3 || words[0] != "onceonly" || (words[1] != "run" && words[1] != "explain") {
-		t.Errorf("no command that this test knows: %q", words)
-		return
-	}
-	r := newHost(t, "web-1").run(append([]string{"explain"}, words[2:]...)...)
-	if r.status != 0 || r.stderr != "" {
-		t.Errorf("onceonly explain %q: %v", words[2:], r)
-	}
-}
-
-var (
-	crontabLine  = regexp.MustCompile(`^((?:\S+\s+){5})(\S.*)$`)
-	crontabField = regexp.MustCompile(`^(\*|[0-9]+(-[0-9]+)?)(/[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
-)
-
-// crontabCommand is the command of a crontab line, of which cron takes a bare '%' for the end.
-func crontabCommand(t *testing.T, line string) string {
-	t.Helper()
-	m := crontabLine.FindStringSubmatch(line)
-	if m == nil {
-		t.Fatalf("not five fields and a command: %q", line)
-	}
-	for _, field := range strings.Fields(m[1]) {
-		if !crontabField.MatchString(field) {
-			t.Errorf("%q: field %q", line, field)
+	for _, page := range []string{"man1/onceonly.1", "man7/onceonly-fencing.7"} {
+		if _, err := os.Stat(filepath.Join(dir, "usr/share/man", page)); err != nil {
+			t.Errorf("the installed manual: %v", err)
 		}
 	}
-	if strings.Contains(strings.ReplaceAll(m[2], `\%`, ""), "%") {
-		t.Errorf("%q: cron ends the command at %%", line)
-	}
-	return m[2]
 }
 
 func readmeCrontab(t *testing.T, shown []string) {
 	for _, line := range shown {
-		_, command, found := strings.Cut(" "+crontabCommand(t, line), " onceonly ")
-		if !found {
-			t.Errorf("%q: no onceonly", line)
-			continue
-		}
-		wouldRun(t, wordsOf(t, "onceonly "+command))
+		t.Run(programsOf(t, line)[0], func(t *testing.T) { runCrontab(t, line) })
 	}
 }
 

@@ -51,7 +51,7 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 // that it is not lost with this process. The signals that ask to stop end the wait.
 func (r *run) write(e end) (*receipt, error) {
 	for r.unkept = errUntried; ; {
-		receipt, err := r.lease.finish(context.Background(), e)
+		receipt, stopped, err := r.writeOnce(e)
 		if err == nil {
 			if r.unkept == nil {
 				r.spool.drop(e)
@@ -61,10 +61,35 @@ func (r *run) write(e end) (*receipt, error) {
 		if r.unkept != nil {
 			r.unkept = r.spool.keep(r.command.job, e)
 		}
-		if r.lease.ends().past() || r.rest(jitter(endPause)) != nil {
+		if stopped || r.lease.ends().past() || r.rest(jitter(endPause)) != nil {
 			return nil, err
 		}
 	}
+}
+
+// writeOnce sends the end once. A signal that asks to stop leaves it a moment more, for a Redis that is merely slow.
+func (r *run) writeOnce(e end) (_ *receipt, stopped bool, _ error) {
+	type result struct {
+		receipt *receipt
+		err     error
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), farewell)))
+	answer, done := make(chan result, 1), make(chan struct{})
+	go func() {
+		defer cancel()
+		receipt, err := r.lease.finish(ctx, e)
+		answer <- result{receipt, err}
+		close(done)
+	}()
+	if stopped = r.await(done) != nil; stopped {
+		select {
+		case <-done:
+		case <-time.After(farewell):
+			return nil, true, context.DeadlineExceeded
+		}
+	}
+	a := <-answer
+	return a.receipt, stopped, a.err
 }
 
 // unrecorded is the exit where the ledger does not know the end.
@@ -97,6 +122,10 @@ func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
 	}
 	if own == 0 {
 		own = exitNotDone
+	}
+	if by := receipt.Entry.Resolved; by != nil {
+		return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after %s had settled the slot; that stands", r.name(),
+			e.Number, by.By)}
 	}
 	return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after attempt %d had begun on %s; that one stands",
 		r.name(), e.Number, receipt.Entry.Attempt, holderOf(receipt.Entry))}

@@ -64,10 +64,9 @@ func (r *run) decide() *exit {
 			e = r.attempts()
 		case r.reply.Verdict == "gap":
 			caughtUp, e = r.catchUpFirst(caughtUp)
-		case r.reply.Verdict == "lost" || r.reply.Verdict == "ended":
-			r.unstarted(0) // begun by a question whose answer came too late: under a new run ID it is asked afresh
+		case r.reply.Verdict == "lost" || r.reply.Verdict == "ended": // under a new run ID it is asked afresh
 		case r.waits(r.reply.Verdict):
-			e = r.await()
+			e = r.takeTurn()
 		default:
 			e = r.refuse(r.reply)
 		}
@@ -92,7 +91,10 @@ func (r *run) attempts() *exit {
 	r.caught = true // what lies before is seen to, for all attempts
 	r.tellBefore()
 	r.tellSkew()
-	r.list()
+	if stopped := r.list(); stopped != nil {
+		r.unstarted(0)
+		return stopped
+	}
 	if !r.inTime() { // that took long, and perhaps somebody else has begun
 		r.unstarted(0)
 		return nil
@@ -189,21 +191,32 @@ func (r *run) beginAgain() bool {
 	before := r.reply
 	r.lease.claim = r.end
 	r.try++
-	if e := r.askUntil(); e != nil || r.reply.Verdict != "run" {
-		r.reply = before
-		return false
+	e := r.askUntil()
+	if e == nil && r.reply.Verdict == "run" {
+		r.tellBefore()
+		return true
 	}
-	r.tellBefore()
-	return true
+	if e == nil {
+		e = r.refuse(r.reply)
+	}
+	r.voice.leave(e)
+	r.reply = before
+	return false
 }
 
 // list puts the job into the list of jobs, if no run before has left a mark that it is there. The mark is set by finish,
 // so that one without the other is made good by the next run.
-func (r *run) list() {
-	if r.reply.Listed == "" && !r.tried {
-		r.tried = true
-		r.listed = r.ledger.list(context.Background(), r.command.job) == nil
+func (r *run) list() *exit {
+	if r.reply.Listed != "" || r.tried {
+		return nil
 	}
+	r.tried = true
+	listed := false
+	stopped := r.attend(requestTimeout, func(ctx context.Context) {
+		listed = r.ledger.list(ctx, r.command.job) == nil
+	})
+	r.listed = stopped == nil && listed
+	return stopped
 }
 
 // notStarted is a command that cannot be executed: another host may have it, so it uses up no attempt.
@@ -231,6 +244,9 @@ func (r *run) prepare(environ []string) (argv, env []string) {
 			return strings.HasPrefix(v, o[:strings.IndexByte(o, '=')+1])
 		})
 	})
+	if r.pg {
+		inherited = withFence(inherited, values["job"], values["token"], r.lease.runID)
+	}
 	return argv, append(inherited, own...)
 }
 

@@ -61,6 +61,9 @@ func (l line) next(s slot) (slot, error) {
 	return l.slot(t)
 }
 
+// shape is what the slots of one line have in common.
+func (l line) shape(now time.Time) string { return l.String() + " · " + l.offsets(now) }
+
 // between lists the slots strictly between two, oldest first, and of many only the newest. It walks back from the later
 // one, so that its cost depends on newest and not on the years between.
 func (l line) between(after, before slot, newest int) ([]slot, error) {

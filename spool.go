@@ -71,7 +71,7 @@ func (s *spool) keep(job string, e end) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return writeWhole(s.file(e), text)
+	return writeWhole(s.file(e), text, 0o600)
 }
 
 func (s *spool) file(e end) string {
@@ -82,14 +82,14 @@ func (s *spool) file(e end) string {
 func (s *spool) drop(e end) { os.Remove(s.file(e)) }
 
 // writeWhole writes a file so that after a crash it is there in full or not at all.
-func writeWhole(name string, text []byte) error {
+func writeWhole(name string, text []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), name); err != nil {
@@ -118,16 +118,7 @@ func (r *run) deliverFirst() *exit {
 		r.deliver(files)
 		close(done)
 	}()
-	for {
-		select {
-		case <-done:
-			return nil
-		case s := <-r.signals:
-			if e := r.stoppedBy(s); e != nil {
-				return e
-			}
-		}
-	}
+	return r.await(done)
 }
 
 // deliver tells the ledger what earlier runs on this host could not. What it refuses is set aside and said once; what it
@@ -190,10 +181,13 @@ func readKept(name string) (*keptEnd, error) {
 	return k, err
 }
 
-// tellStale tells of an end that came after another attempt had begun.
+// tellStale tells of an end that came after another attempt had begun, or after a person had settled the slot.
 func (r *run) tellStale(job string, e end, receipt *receipt) {
-	r.voice.say("%s %s: attempt %d (%s, %s) reported late; attempt %d stands", job, r.shown(e.Slot), e.Number, e.Host,
-		e.how(), receipt.Entry.Attempt)
+	stands := fmt.Sprintf("attempt %d stands", receipt.Entry.Attempt)
+	if by := receipt.Entry.Resolved; by != nil {
+		stands = fmt.Sprintf("what %s has settled stands", by.By)
+	}
+	r.voice.say("%s %s: attempt %d (%s, %s) reported late; %s", job, r.shown(e.Slot), e.Number, e.Host, e.how(), stands)
 }
 
 // how is how the attempt ended, for people.

@@ -2,16 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // What ran, where, when, how it ended: of all jobs, of one job, of one slot. Nothing is written to Redis.
@@ -19,12 +16,15 @@ import (
 const (
 	exitNoJob     = 1
 	statusWait    = 10 * time.Second // --redis-wait, unless given: a person is waiting
-	lateAfter     = 15 * time.Minute // a due slot is pending until then
+	lateAfter     = 15 * time.Minute // a due slot is pending until then, unless --late says otherwise
 	attentionDays = 30
-	// longestStrip covers the days that attention looks at: today, and 30 before.
-	longestStrip  = attentionDays + 1
+	// longestStrip covers all that attention looks at: today and 30 days before, and what weeks and months a line that
+	// was another one then has left among them.
+	longestStrip  = attentionDays + 10
 	longestMissed = 100
-	batch         = 200 // jobs asked for in one request; each keeps Redis busy for less than a millisecond
+	// Jobs asked for in one request. Of each some slots keep Redis busy for less than a millisecond, all for some of them.
+	batch      = 200
+	batchWhole = 50
 )
 
 // status prints one of the views.
@@ -42,37 +42,25 @@ func status(args []string, s *settings, w io.Writer) error {
 	}
 	r := &reader{ledger: &ledger{server.connect(), s.namespace}, server: server, wait: s.redisWait}
 	defer r.ledger.Close()
+	began := time.Now()
 	jobs, err := r.read(a)
+	if a.metrics {
+		m := &machine{up: err == nil, took: time.Since(began), ahead: r.ahead, dir: stateDir(s.stateDir, os.LookupEnv)}
+		return cmp.Or(a.printMetrics(w, jobs, m), err)
+	}
 	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
 		return err
 	}
-	return cmp.Or(a.print(w, jobs), err)
+	for _, j := range jobs {
+		j.abroad = abroad(j.meta["zone"])
+	}
+	return cmp.Or(a.print(w, jobs), err, a.verdict(jobs))
 }
 
-// A statusAsk is what the user wants to see.
-type statusAsk struct {
-	namespace, job, date  string
-	n                     int
-	json, hosts, problems bool
-}
-
-func (s *settings) statusWords(args []string) (*statusAsk, error) {
-	a := &statusAsk{namespace: s.namespace, date: s.date, n: s.n, json: s.json, hosts: s.hosts,
-		problems: s.problems}
-	if len(args) > 1 {
-		return nil, usage(fmt.Sprintf("status: %q left over", args[1]), "")
-	}
-	if len(args) == 1 {
-		a.job = args[0]
-		return a, wrong(&option{}, place{"status", a.job}, checkName(a.job))
-	}
-	if a.date != "" {
-		return nil, usage("status: --date needs a job", "onceonly status JOB --date "+a.date)
-	}
-	if a.hosts && !a.json {
-		return nil, usage("status: --hosts needs a job", "onceonly status JOB --hosts")
-	}
-	return a, nil
+// abroad says whether this host's zone is not the job's.
+func abroad(zone string) bool {
+	here, _, err := hostZone("", "", os.LookupEnv)
+	return err == nil && here.String() != zone
 }
 
 // print writes the view.
@@ -84,8 +72,10 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 		if text, err = a.jsonOf(jobs); err != nil {
 			return err
 		}
+	case a.brief:
+		text = a.briefly(jobs)
 	case a.job == "" && len(jobs) == 0:
-		text = "no jobs yet in namespace " + a.namespace + "\n"
+		text = noJobs(a.namespace) + "\n"
 	case a.job == "":
 		text = s.allJobs(jobs, a.problems)
 	case a.hosts:
@@ -95,124 +85,7 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 	default:
 		text = s.oneJob(jobs[0], a.n)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return &exit{status: exitBug, msg: "status: " + cause(err)}
-	}
-	return nil
-}
-
-// A reader asks Redis.
-type reader struct {
-	ledger *ledger
-	server *server
-	wait   time.Duration
-}
-
-// read reads the jobs that are wanted, by name.
-func (r *reader) read(a *statusAsk) ([]*jobState, error) {
-	if a.job == "" {
-		return r.all(a)
-	}
-	jobs, err := r.look(a, a.date, a.job)
-	if err != nil {
-		return nil, err
-	}
-	if j := jobs[0]; len(j.meta) == 0 && len(j.slots) == 0 {
-		return nil, r.unknown(a)
-	} else if a.date == "" || j.choose(a.date) {
-		return jobs, nil
-	}
-	// Not a slot's name, so it is a date, and only the job's line says which slot that is.
-	s, err := jobs[0].parse(a.date)
-	if err != nil {
-		return nil, err
-	}
-	if jobs, err = r.look(a, s.name, a.job); err == nil {
-		jobs[0].chooseNew(s)
-	}
-	return jobs, err
-}
-
-// all reads every job of the namespace.
-func (r *reader) all(a *statusAsk) ([]*jobState, error) {
-	names, err := r.names()
-	var jobs []*jobState
-	for some := range slices.Chunk(names, batch) {
-		more, err := r.look(a, "", some...)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, more...)
-	}
-	return jobs, err
-}
-
-func (r *reader) names() ([]string, error) {
-	cmd := redis.NewStringSliceCmd(context.Background(), "smembers", r.ledger.jobsKey())
-	e := r.server.persist(r.wait, func(ctx context.Context) error {
-		cmd = redis.NewStringSliceCmd(ctx, "smembers", r.ledger.jobsKey())
-		return r.ledger.Process(ctx, onceCmd{cmd})
-	})
-	names := cmd.Val()
-	slices.Sort(names)
-	return names, orNil(e)
-}
-
-// unknown says that there is no such job, and which one was probably meant.
-func (r *reader) unknown(a *statusAsk) error {
-	names, err := r.names()
-	if err != nil {
-		return err
-	}
-	best, distance := "", min(3, len(a.job)/2)+1
-	for _, name := range names {
-		if d := edits(a.job, name); d < distance {
-			best, distance = name, d
-		}
-	}
-	return &exit{status: exitNoJob, msg: fmt.Sprintf("no job %q in namespace %s", a.job, a.namespace), hint: best}
-}
-
-// reach is how much of each job the view needs: slots in brief, slots with their entries (-1: all), '1' for the hosts.
-func (a *statusAsk) reach() (briefs, entries int, hosts string) {
-	briefs, entries = longestStrip, 1
-	if a.job != "" {
-		entries = max(a.n, longestStrip)
-	}
-	if a.job != "" && a.n == 0 {
-		entries = -1
-	}
-	briefs = max(briefs, entries)
-	if a.json || a.date != "" || entries < 0 {
-		briefs = -1
-	}
-	if a.hosts {
-		hosts = "1"
-	}
-	return briefs, entries, hosts
-}
-
-// look reads jobs in one request.
-func (r *reader) look(a *statusAsk, slot string, names ...string) ([]*jobState, error) {
-	briefs, entries, hosts := a.reach()
-	jobs := make([]*jobState, len(names))
-	e := r.server.persist(r.wait, func(ctx context.Context) error {
-		pipe := r.ledger.Pipeline()
-		cmds := make([]*redis.Cmd, len(names))
-		for i, name := range names {
-			cmds[i] = eval(ctx, lookLua, r.ledger.keys(name), briefs, entries, slot, hosts)
-			pipe.Process(ctx, onceCmd{cmds[i]})
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		for i, cmd := range cmds {
-			jobs[i] = newJobState(a.namespace, names[i], cmd.Val())
-			jobs[i].fill(briefs)
-		}
-		return nil
-	})
-	return jobs, orNil(e)
+	return orNil(show(w, "status", text))
 }
 
 // A jobState is a job at one instant, as look.lua saw it. Times are Redis's, in ms.
@@ -231,8 +104,11 @@ type jobState struct {
 	events         []event
 	line           *line // nil: not known here
 	zone           *time.Location
-	pause          *pause
+	late           time.Duration
+	paused         *pause     // the newest, also one that is over
+	pause          *pause     // the one that is in force
 	chosen         *slotState // by --date
+	abroad         bool       // this host's zone is another one
 }
 
 // A slotState is a slot, and what is known of its newest attempt.
@@ -249,19 +125,22 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string      `json:"into"`
-	Behind     string      `json:"behind"` // skipped: the slot that was running
-	Resolved   *resolution `json:"resolved"`
+	MergedInto string `json:"into"`
+	Behind     string `json:"behind"` // skipped: the slot that was running
 }
 
-type resolution struct {
-	As     string `json:"as"` // done | reopened
-	By     string `json:"by"`
-	At     int64  `json:"at"`
-	Reason string `json:"reason"`
+// readEntry reads an entry for people: of one that was settled by hand the newest real attempt is shown.
+func readEntry(raw string) (*statusEntry, error) {
+	e, err := decode[statusEntry](raw)
+	if err == nil && e.Resolved != nil {
+		e.RunID, e.Try, e.Token = e.Resolved.RunID, e.Resolved.Try, e.Resolved.Token
+	}
+	return e, err
 }
 
+// A pause is the newest one. It stays in the ledger when it is over.
 type pause struct {
+	N      int    `json:"n"` // of pauses and resumes, the newest's number
 	Since  int64  `json:"since"`
 	Until  int64  `json:"until"`
 	By     string `json:"by"`
@@ -297,9 +176,10 @@ func newJobState(namespace, name string, answer any) *jobState {
 		panic("look.lua and status.go disagree")
 	}
 	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
-		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{}}
+		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
+		late: lateAfter}
 	for slot, raw := range pairs(a[6]) {
-		if e, err := decode[statusEntry](raw); err == nil {
+		if e, err := readEntry(raw); err == nil {
 			j.entries[slot] = e
 		}
 	}

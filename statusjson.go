@@ -224,10 +224,24 @@ func (a *statusAsk) wanted(j *jobState) []*slotState {
 	return j.slots[:min(n, len(j.slots))]
 }
 
-// history is what follows from all slots. Failures are counted from the newest slot back to one that is done; those of
-// which nothing is known yet, or that nobody tried, are passed over.
+// failures are counted from the newest slot back to one that is done; those of which nothing is known yet, or that nobody
+// tried, are passed over.
+func (j *jobState) failures() (n int) {
+	for _, s := range j.slots {
+		switch s.state {
+		case "done":
+			return n
+		case "failed", "uncertain":
+			n++
+		}
+	}
+	return n
+}
+
+// history is what follows from all slots.
 func (o *jobJSON) history(j *jobState) {
 	counts := map[string]int{}
+	o.Failures = j.failures()
 	for i, s := range j.slots {
 		if i == 0 {
 			o.State, o.Slot, o.DueAt = known(s.state), known(s.name), j.at(j.due(s))
@@ -237,10 +251,6 @@ func (o *jobJSON) history(j *jobState) {
 		case "done":
 			if o.LastDone == nil {
 				o.LastDone = &doneJSON{s.name, j.at(s.ended)}
-			}
-		case "failed", "uncertain":
-			if o.LastDone == nil {
-				o.Failures++
 			}
 		case "missed":
 			if len(o.Missed) < longestMissed {
@@ -258,17 +268,18 @@ func (j *jobState) holderJSON() *holderJSON {
 	if j.lock == "" {
 		return nil
 	}
-	cut := min(len(j.lock), 32)
-	h := &holderJSON{RunID: known(j.lock[:cut])}
-	if i := strings.LastIndexByte(j.lock, ':'); i >= cut {
+	owner := j.owner()
+	h := &holderJSON{RunID: known(owner)}
+	if i := strings.LastIndexByte(j.lock, ':'); i >= len(owner) && stopOrderOf(j.lock) == nil {
 		pid, _ := strconv.ParseInt(j.lock[i+1:], 10, 64)
-		h.Host, h.PID = known(j.lock[cut:i]), known(pid)
+		h.Host, h.PID = known(j.lock[len(owner):i]), known(pid)
 	}
 	if j.ttl > 0 {
 		h.LeaseEndsAt = j.at(j.now + j.ttl)
 	}
 	slot := j.meta["current"]
-	if e := j.entries[slot]; e != nil && e.RunID == j.lock[:cut] {
+	if e := j.entries[slot]; e != nil && e.RunID == owner {
+		h.Host, h.PID = known(e.Host), known(int64(e.PID))
 		h.Slot, h.User, h.Attempt, h.Token = known(slot), known(e.User), known(int64(e.Attempt)), known(e.Token)
 		h.StartedAt, h.RenewedAt = j.at(e.Began), j.at(number(j.meta["heard"]))
 	}

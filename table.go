@@ -140,23 +140,26 @@ func (s screen) allJobs(jobs []*jobState, problems bool) string {
 		shown = slices.DeleteFunc(slices.Clone(jobs), func(j *jobState) bool { return len(j.attention()) == 0 })
 	}
 	var b strings.Builder
+	history := 0
 	if len(shown) > 0 {
-		s.jobTable(&b, shown)
+		history = s.jobTable(&b, shown)
 	}
 	b.WriteString(wrap(footer(jobs), 80, 2))
 	if s.terminal {
-		b.WriteString(legend(shown))
+		b.WriteString(legend(shown, history))
 	}
 	return b.String()
 }
 
-func (s screen) jobTable(b *strings.Builder, jobs []*jobState) {
+// jobTable returns how many slots of each job there is room for.
+func (s screen) jobTable(b *strings.Builder, jobs []*jobState) (room int) {
 	rows := [][]string{{"JOB", "SLOT", "STATE", "HOST", "AGO", "TOOK"}}
 	for _, j := range jobs {
 		rows = append(rows, s.jobRow(j))
 	}
 	lines := layout("llllrr", rows)
-	room, longest := pipeStrip, len("HISTORY")
+	longest := len("HISTORY")
+	room = pipeStrip
 	if s.terminal {
 		room = min(max(s.columns-len(lines[0])-2, shortestStrip), widestStrip)
 	}
@@ -170,6 +173,7 @@ func (s screen) jobTable(b *strings.Builder, jobs []*jobState) {
 		}
 		b.WriteString(lines[i+1] + "  " + strings.Repeat(" ", longest-min(len(j.slots), room)) + s.strip(j, room) + "\n")
 	}
+	return room
 }
 
 // jobRow is a job's line, but for its history. The name is left out if it needs a line of its own.
@@ -220,11 +224,11 @@ func needing(n int) string {
 	return strconv.Itoa(n) + " need attention"
 }
 
-// legend explains the letters that are on show.
-func legend(jobs []*jobState) string {
+// legend explains the letters that are on show, where so many slots of each job are.
+func legend(jobs []*jobState, room int) string {
 	seen := map[string]bool{}
 	for _, j := range jobs {
-		for _, s := range j.slots[:min(len(j.slots), widestStrip)] {
+		for _, s := range j.slots[:min(len(j.slots), room)] {
 			seen[s.glyph().letter] = true
 		}
 	}
@@ -249,14 +253,10 @@ func legend(jobs []*jobState) string {
 
 // label is the slot's name without its UTC offset, where that tells nothing apart.
 func (j *jobState) label(name string) string {
-	if len(name) <= len(minuteLayout) || j.line == nil || !j.line.byClock() {
+	if j.line == nil {
 		return name
 	}
-	t, err := time.Parse(minuteLayout, name[:len(minuteLayout)])
-	if err != nil || len(j.line.ticksOf(wall(t.Unix()), "")) != 1 {
-		return name
-	}
-	return name[:len(minuteLayout)]
+	return withoutOffset(name, j.line.zone)
 }
 
 // since is what AGO counts from: its end; if there is none its begin, or when it was asked for; or when it was due.
@@ -315,4 +315,12 @@ func took(d time.Duration) string {
 		return fmt.Sprintf("%dh%02dm", h, m%60)
 	}
 	return fmt.Sprintf("%dd%02dh", h/24, h%24)
+}
+
+// count is a number of things: 1 job, 2 jobs.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

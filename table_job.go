@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,13 @@ func (s screen) oneJob(j *jobState, n int) string {
 	if n == 0 || n > len(j.slots) {
 		n = len(j.slots)
 	}
-	bad := j.attention()
+	bad, shown := j.attention(), min(len(j.slots), widestStrip)
+	if len(bad) > 0 { // none of them is out of sight
+		shown = max(shown, 1+slices.Index(j.slots, bad[len(bad)-1]))
+	}
 	var b strings.Builder
-	b.WriteString(strings.Join(j.head(), "   ") + "\n" + s.strip(j, widestStrip) + "    " +
-		count(min(len(j.slots), widestStrip), "slot") + ", " + needing(len(bad)) + "\n")
+	b.WriteString(strings.Join(j.head(), "   ") + "\n" + s.strip(j, shown) + "    " + count(shown, "slot") + ", " +
+		needing(len(bad)) + "\n")
 	if j.pause != nil {
 		b.WriteString(wrap(strings.Fields(j.pauseText()), 80, 2))
 	}
@@ -86,7 +90,7 @@ func (j *jobState) pauseText() string {
 		p += " by " + j.pause.By
 	}
 	if j.pause.Reason != "" {
-		p += ": " + j.pause.Reason
+		p += ": " + oneLine(j.pause.Reason)
 	}
 	return p
 }
@@ -147,12 +151,13 @@ func (j *jobState) note(s *slotState) string {
 		return ""
 	}
 	if e.Resolved != nil {
-		add(e.Resolved.As == "reopened", "reopened by "+e.Resolved.By)
-		add(e.Resolved.As != "reopened", "resolved by "+e.Resolved.By)
+		who, _, _ := strings.Cut(e.Resolved.By, "@")
+		add(e.Resolved.As == "reopened", "reopened by "+who)
+		add(e.Resolved.As != "reopened", "resolved by "+who)
 	}
 	add(e.MergedInto != "", "with "+j.label(e.MergedInto))
 	add(e.Behind != "", j.behind(e.Behind, s.name)+" was running")
-	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout", strings.ReplaceAll(e.Reason, "_", " "))
+	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout" && e.Reason != "reopened", strings.ReplaceAll(e.Reason, "_", " "))
 	add(e.Rerun != "", "rerun")
 	add(e.Rerun == "" && s.attempt > 1 && e.Resolved == nil, "retried")
 	if due := j.due(s); due > 0 && s.attempt == 1 && s.began-due > time.Minute.Milliseconds() {
@@ -177,7 +182,7 @@ func (j *jobState) advice(s *slotState) string {
 	label := j.label(s.name)
 	said := s.state + " " + label + ": "
 	if s.state == "missed" {
-		return said + j.runAgain(label) + "\n"
+		return said + j.byHand(s) + "\n"
 	}
 	if s.state == "late" {
 		return said + "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:\n  " +
@@ -203,10 +208,17 @@ func (j *jobState) silence(s *slotState) string {
 		said += ", last heard of at " + j.clock(heard, date)
 	}
 	said += "; it may have done all, part or nothing; " + j.leftText(s)
-	if j.left(s) > 0 {
+	if j.left(s) > 0 && j.unheardOf(s) {
 		said += ", nobody has asked since"
 	}
 	return said + "."
+}
+
+// unheardOf says whether it is known that no host has asked since the slot's holder was last heard of: the roll call has
+// the last question of every host, the holder's among them.
+func (j *jobState) unheardOf(s *slotState) bool {
+	heard := j.heard(s)
+	return heard > 0 && len(j.hosts) > 0 && !slices.ContainsFunc(j.hosts, func(h roll) bool { return h.Asked > heard })
 }
 
 // heard is when the slot's holder last renewed the lease, 0 if that is not known: it is kept of the newest run only.
@@ -228,21 +240,23 @@ func (j *jobState) leftText(s *slotState) string {
 	}
 }
 
+// settle is what to type about a slot that waits for a person.
 func (j *jobState) settle(s *slotState) string {
-	return "onceonly resolve " + quoteWord(j.job) + " --date " + j.label(s.name) + " --done (or --reopen) --reason TEXT"
+	if s.entry != nil && s.entry.Reopened {
+		return j.byHand(s)
+	}
+	return toSettle(j.job, j.label(s.name), "--done (or --reopen)")
 }
 
-// runAgain is what runs a slot by hand. Where its name is no day's, the line must be said, too.
-func (j *jobState) runAgain(label string) string {
-	line := ""
-	switch {
-	case len(label) == len(time.DateOnly):
-	case j.meta["schedule"] != "":
-		line = " --schedule " + quoteWord(j.meta["schedule"])
-	case j.meta["every"] != "":
-		line = " --every " + quoteWord(j.meta["every"])
+func (j *jobState) byHand(s *slotState) string { return j.runByHand(j.label(s.name)) }
+
+// runByHand is what runs a slot by hand.
+func (j *jobState) runByHand(label string) string {
+	line := terms{Every: j.meta["every"], Schedule: j.meta["schedule"]}
+	if j.abroad || len(label) > len(time.DateOnly) {
+		line.Zone = j.meta["zone"]
 	}
-	return "onceonly run --job " + quoteWord(j.job) + line + " --date " + label + " -- COMMAND"
+	return byHand(j.job, line, label)
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ func (s screen) oneSlot(j *jobState) string {
 	case c.state == "failed" || c.state == "uncertain":
 		b.WriteString(j.settle(c) + "\n")
 	case c.state == "missed":
-		b.WriteString(j.runAgain(j.label(c.name)) + "\n")
+		b.WriteString(j.byHand(c) + "\n")
 	}
 	return b.String()
 }
@@ -37,6 +36,8 @@ func (s screen) oneSlot(j *jobState) string {
 func (j *jobState) slotHead(c *slotState) string {
 	label, state := j.label(c.name), c.state
 	switch low := number(j.meta["low"]); {
+	case state == "done" && c.entry != nil && c.entry.Resolved != nil:
+		state += ", resolved by " + c.entry.Resolved.By
 	case state == "failed":
 		state += ", " + j.leftText(c)
 	case state == "" && j.meta["low"] != "" && c.begins <= low:
@@ -122,7 +123,7 @@ func (c *slotState) newest(all []*attemptState) []*attemptState {
 		return all
 	}
 	a := &attemptState{entry: c.entry.entry}
-	a.State = c.state
+	a.State = c.attempted()
 	for i, known := range all {
 		if known.Token == a.Token {
 			a.version, a.Attempt = known.version, known.Attempt
@@ -133,10 +134,22 @@ func (c *slotState) newest(all []*attemptState) []*attemptState {
 	return append(all, a)
 }
 
+// attempted is the state of the newest attempt. Where a person has settled the slot, it is not the slot's.
+func (s *slotState) attempted() string {
+	switch r := s.entry.Resolved; {
+	case r == nil:
+		return s.state
+	case r.Was == "running":
+		return "uncertain"
+	default:
+		return r.Was
+	}
+}
+
 func attemptOf(e event) *attemptState {
 	a := &attemptState{version: e.fields["version"]}
 	a.State, a.RunID, a.User, a.Began = "running", e.fields["run_id"], e.fields["user"], e.at
-	a.Attempt, a.Token = int(number(e.fields["attempt"])), number(e.fields["token"])
+	a.Attempt, a.Token, a.Rerun = int(number(e.fields["attempt"])), number(e.fields["token"]), e.fields["rerun"]
 	if i := strings.LastIndexByte(e.fields["host"], ':'); i >= 0 {
 		a.Host, a.PID = e.fields["host"][:i], int(number(e.fields["host"][i+1:]))
 	}
@@ -159,56 +172,6 @@ func (a *attemptState) end(e event) {
 	case a.State == "unstarted":
 		a.State = "failed"
 	}
-}
-
-// story is what the log says of a slot: when, who, what, and more.
-func (j *jobState) story(c *slotState) [][]string {
-	var rows [][]string
-	tell := func(at int64, who, what, more string) {
-		rows = append(rows, []string{j.clock(at, dateOf(c.name)), fmt.Sprintf("%-11s", who), fmt.Sprintf("%-16s", what), more})
-	}
-	for _, e := range j.events {
-		attempt := "attempt " + e.fields["attempt"] + " "
-		switch e.what {
-		case "begin":
-			tell(e.at, e.fields["host"], attempt+"began", e.fields["run_id"])
-		case "end", "stale", "late":
-			a := attemptOf(e)
-			a.end(e)
-			what, more := endStory(e, a)
-			tell(e.at, e.fields["host"], attempt+what, more)
-		default:
-			tell(e.at, cmp.Or(e.fields["by"], e.fields["host"]), e.what, reasonOf(e))
-		}
-	}
-	if heard := j.heard(c); c.state == "uncertain" && heard > 0 {
-		over := heard + number(j.meta["lease"])
-		tell(heard, holderOf(&c.entry.entry), "last renewed", "lease over at "+j.clock(over, dateOf(c.name)))
-	}
-	return rows
-}
-
-// endStory is the word and the rest for an end: failed, "exit 1, lease kept".
-func endStory(e event, a *attemptState) (what, more string) {
-	if a.State == "done" && e.what == "end" {
-		return "done", ""
-	}
-	more = endOf(&a.entry)
-	if a.Kept {
-		more += ", lease kept"
-	}
-	if e.what == "end" {
-		return e.fields["state"], more
-	}
-	return e.what, e.fields["state"] + ", " + more
-}
-
-// reasonOf is what a person gave as reason, in quotes.
-func reasonOf(e event) string {
-	if e.fields["reason"] == "" {
-		return e.fields["as"]
-	}
-	return strings.TrimPrefix(e.fields["as"]+" ", " ") + strconv.Quote(e.fields["reason"])
 }
 
 // hosts lists who asked for the job, when, and with which line.

@@ -56,15 +56,22 @@ func TestStatusLegend(t *testing.T) {
 		j.slots = append(j.slots, &slotState{name: "1970-01-01T00:00", state: state, attempt: 2})
 	}
 	coloured := screen{columns: 80, terminal: true, colour: true}
-	same(t, legend([]*jobState{j}), `
+	same(t, legend([]*jobState{j}, 30), `
 history, newest right:  + retried  > running  - missed  ! late  F failed
                         ? uncertain  s skipped  p paused
 `)
 	same(t, coloured.strip(j, 30), "\x1b[2mp\x1b[0m\x1b[2ms\x1b[0m\x1b[31m?\x1b[0m\x1b[31mF\x1b[0m\x1b[31m!\x1b[0m\x1b[31m-\x1b[0m"+
 		"\x1b[36m>\x1b[0m+ ")
+	for range shortestStrip { // on a narrow screen the older ones are not on show
+		j.slots = append([]*slotState{{name: "1970-01-01T00:00", state: "done"}}, j.slots...)
+	}
+	if got := (screen{columns: 40, terminal: true}).allJobs([]*jobState{j}, false); strings.Contains(got, "newest right") {
+		t.Errorf("a legend of what is not on show:\n%s", got)
+	}
+	j.slots = j.slots[shortestStrip:]
 	same(t, screen{}.strip(j, 30), "ps?F!->+ ")
 	same(t, screen{}.strip(j, 3), "->+ "[1:])
-	same(t, legend([]*jobState{{slots: []*slotState{{state: "done"}}}}), "")
+	same(t, legend([]*jobState{{slots: []*slotState{{state: "done"}}}}, 30), "")
 }
 
 func TestStatusDurations(t *testing.T) {
@@ -113,7 +120,7 @@ func TestStatusLabels(t *testing.T) {
 	}
 	j := &jobState{line: &line{every: hourly, zone: berlin}}
 	for name, want := range map[string]string{"2026-11-29T14:00+01:00": "2026-11-29T14:00", "2026-10-25T02:00+02:00": "2026-10-25T02:00+02:00",
-		"2026-11-29": "2026-11-29"} {
+		"2026-11-29": "2026-11-29", "2026-11-29T14:05+01:00": "2026-11-29T14:05"} { // the last of another line
 		if got := j.label(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

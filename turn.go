@@ -20,11 +20,10 @@ const (
 
 // A turn is one call's wait.
 type turn struct {
-	since  boot
-	bound  boot
-	ends   chan struct{} // an end of the job was published
-	pubsub *redis.PubSub
-	stop   context.CancelFunc
+	since boot
+	bound boot
+	wake  chan struct{} // an end of the job was published, or it is time to look
+	stop  context.CancelFunc
 }
 
 // waits says whether this verdict is one to wait on.
@@ -38,8 +37,8 @@ func (c *call) waits(verdict string) bool {
 	return false
 }
 
-// await returns nil when it is worth asking again.
-func (r *run) await() *exit {
+// takeTurn returns nil when it is worth asking again.
+func (r *run) takeTurn() *exit {
 	if r.turn == nil { // what ended before the subscription is seen by asking once more
 		r.tellWait()
 		return r.startTurn()
@@ -52,20 +51,9 @@ func (r *run) await() *exit {
 	if left <= 0 {
 		return r.waitOver()
 	}
-	timer := time.NewTimer(min(pause, left))
+	timer := time.AfterFunc(min(pause, left), r.turn.wakeUp)
 	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return nil
-		case <-r.turn.ends:
-			return nil
-		case s := <-r.signals:
-			if e := r.stoppedBy(s); e != nil {
-				return e
-			}
-		}
-	}
+	return r.await(r.turn.wake)
 }
 
 // startTurn subscribes, and sets the bound.
@@ -78,9 +66,8 @@ func (r *run) startTurn() *exit {
 		}
 		bound = next.begins.Sub(r.wall())
 	}
-	r.turn = &turn{since: bootNow(), bound: bootNow().add(bound), ends: make(chan struct{}, 1)}
-	r.turn.subscribe(r.ledger, r.ledger.channel(r.command.job))
-	return nil
+	r.turn = &turn{since: bootNow(), bound: bootNow().add(bound), wake: make(chan struct{}, 1)}
+	return r.await(r.turn.subscribe(r.ledger, r.ledger.channel(r.command.job)))
 }
 
 // nextSlot is the first slot of the line that has not begun.
@@ -92,41 +79,41 @@ func (c *call) nextSlot() (slot, error) {
 	return c.line.next(s)
 }
 
-// subscribe listens in the background for as long as the process lives. Without it, where the user has no right to the
-// channel, the looks remain.
-func (t *turn) subscribe(l *ledger, channel string) {
+// subscribe listens in the background for as long as the process lives; what it returns is closed once it does, or cannot.
+// Without it, where the user has no right to the channel, the looks remain. All of it is in the background: go-redis
+// connects when it is asked to subscribe, and one that connects cannot be closed before it has.
+func (t *turn) subscribe(l *ledger, channel string) <-chan struct{} {
 	var ctx context.Context
 	ctx, t.stop = context.WithCancel(context.Background())
-	t.pubsub = l.Subscribe(ctx, channel)
-	ready := make(chan struct{})
+	ready, listening := context.WithTimeout(ctx, requestTimeout)
 	go func() {
-		for subscribed := false; ; {
-			message, err := t.pubsub.Receive(ctx)
-			if !subscribed {
-				close(ready)
-				subscribed = true
-			}
+		pubsub := l.Subscribe(ctx, channel)
+		context.AfterFunc(ctx, func() { pubsub.Close() })
+		for ctx.Err() == nil {
+			message, err := pubsub.Receive(ctx)
+			listening()
 			if _, ended := message.(*redis.Message); ended {
-				select {
-				case t.ends <- struct{}{}:
-				default: // one is enough
-				}
+				t.wakeUp()
 			}
-			if err != nil && !wait(ctx, lookEvery) {
-				return
+			if err != nil {
+				wait(ctx, lookEvery)
 			}
 		}
 	}()
+	return ready.Done()
+}
+
+// wakeUp never waits: to be woken once is enough.
+func (t *turn) wakeUp() {
 	select {
-	case <-ready:
-	case <-time.After(requestTimeout):
+	case t.wake <- struct{}{}:
+	default:
 	}
 }
 
 func (t *turn) close() {
 	if t != nil {
 		t.stop()
-		t.pubsub.Close()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const tellSkew = time.Minute
+const skewTold = time.Minute // a clock that is off by less is nobody's business
 
 // What a verdict of the ledger means for whoever asked: an exit status, and words. run and explain use the same ones.
 
@@ -69,6 +69,9 @@ func (c *call) refuse(r *reply) *exit {
 	settle := c.settle(c.slot.name)
 	switch r.Verdict {
 	case "done":
+		if by := r.Entry.Resolved; by != nil {
+			return c.normal(c.exitDone, "not run: done, by %s at %s: %q", by.By, c.clock(by.At), by.Reason)
+		}
 		return c.normal(c.exitDone, "not run: done on %s at %s (%s)", r.Entry.Host, c.clock(r.Entry.Ended),
 			brief(sinceMillis(r.Entry.Began, r.Entry.Ended)))
 	case "busy":
@@ -93,10 +96,33 @@ func (c *call) refuse(r *reply) *exit {
 	return c.disagree(r)
 }
 
-// settle is what to type about a slot that waits for a person.
+// settle is what to type about a slot that waits for a person. A shell by hand does not have the line's options.
 func (c *call) settle(slot string) string {
-	return fmt.Sprintf("onceonly resolve %s --date %s --done or --reopen, --reason TEXT", quoteWord(c.command.job),
-		c.shown(slot))
+	return toSettle(c.command.job, c.shown(slot)+c.elsewhere(), "--done or --reopen,")
+}
+
+// elsewhere is the option that a shell by hand needs, too, to mean this namespace.
+func (s *settings) elsewhere() string {
+	if s.from["namespace"] != "--namespace" {
+		return ""
+	}
+	return " --namespace " + quoteWord(s.namespace)
+}
+
+// byHand is what runs a slot by hand. It says of the line what decides which slot is meant.
+func byHand(job string, line terms, slot string) string {
+	words := "onceonly run --job " + quoteWord(job)
+	switch {
+	case len(slot) == len(time.DateOnly): // a day's name
+	case line.Schedule != "":
+		words += " --schedule " + quoteWord(line.Schedule)
+	case line.Every != "":
+		words += " --every " + quoteWord(line.Every)
+	}
+	if line.Zone != "" && line.Zone != time.Local.String() { // a zone that has no name cannot be typed
+		words += " --tz " + quoteWord(line.Zone)
+	}
+	return words + " --date " + slot + " -- COMMAND"
 }
 
 // holder is host:pid of whoever has the lease.
@@ -104,12 +130,12 @@ func (r *reply) holder() string { return r.Holder[min(len(r.Holder), 32):] }
 
 // paused is nothing to do, unless somebody asked for this slot by hand.
 func (c *call) paused(r *reply) *exit {
-	var p struct {
-		By, Reason string
-		Since      int64
+	p := &pause{}
+	json.Unmarshal([]byte(r.Paused), p)
+	e := c.normal(0, "not run: paused by %s since %s", p.By, c.day(p.Since))
+	if p.Reason != "" {
+		e.msg += ": " + p.Reason
 	}
-	json.Unmarshal([]byte(r.Paused), &p)
-	e := c.normal(0, "not run: paused by %s since %s: %s", p.By, c.day(p.Since), p.Reason)
 	if c.rerun {
 		e.status, e.normal = exitNotDone, false
 	}
@@ -205,7 +231,7 @@ func (r *run) tellBefore() {
 
 // tellSkew says that this host's clock is off, as far as that is allowed.
 func (r *run) tellSkew() {
-	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > tellSkew {
+	if off := r.wall().Sub(time.UnixMilli(r.reply.Time)).Abs(); off > skewTold {
 		text, _, _ := strings.Cut(r.skew(r.reply), " (")
 		r.voice.say("%s", text)
 	}

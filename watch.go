@@ -197,6 +197,8 @@ func (w *watch) stopped(r *run, now *entry) string {
 		return "stopped: longer than --timeout " + brief(r.timeout)
 	case w.why == whyStopped:
 		return fmt.Sprintf("stopped by %s: %q", r.order.By, r.order.Reason)
+	case overtaken && now.Resolved != nil:
+		return fmt.Sprintf("stopped: lease lost: %s has settled the slot", now.Resolved.By)
 	case overtaken: // perhaps because this host was frozen, and not because Redis was away
 		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
 	case w.why == whyAway:

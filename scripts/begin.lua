@@ -97,9 +97,10 @@ local function sweep()
   end
 end
 
--- history leaves an entry that is no verdict: such a slot runs when it is asked for again.
+-- history leaves an entry that is no verdict: such a slot runs when it is asked for again. What was missed stays so, also
+-- when another run is in the way of catching up.
 local function history(state)
-  if q.dry or (e and not note(e)) then return end
+  if q.dry or (e and (not note(e) or e.state == 'missed')) then return end
   rank(m.current)
   write(q.slot, { state = state, attempt = 0, host = q.host, began = ms, behind = state == 'skipped' and m.current or nil })
 end
@@ -162,6 +163,7 @@ end
 
 -- 1. The same question again, or a late copy of an old one.
 local allowed = q.attempts + (e and e.extra or 0)
+if e and e.reopened then allowed = math.max(allowed, e.attempt + 1) end -- whatever the line says now
 if is(e, q.run_id, q.try) then
   if e.state ~= 'running' then return reply('ended') end
   if not mine or fence ~= tonumber(e.token) then return reply('lost') end -- somebody began since: this token is spent
@@ -220,10 +222,11 @@ if q.args ~= '' then new.args = q.args end
 if q.by_hand then new.by_hand = true end
 if q.rerun ~= '' then new.rerun = q.rerun end
 if e and e.state == 'done' then new.was = 'done' end -- and so it stays, if this attempt is not started
+if e and e.reopened then new.reopening = true end -- likewise
 if e and e.run_id then new.earlier = list(e, e.run_id, e.try, e.began, e.state ~= 'running') end
 event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
   'run_id', q.run_id, 'version', q.version, 'rerun', q.rerun)
-if e and e.state == 'running' then redis.call('HINCRBY', META, 'count_uncertain', 1) end
+if e and e.state == 'running' and not e.resolved then redis.call('HINCRBY', META, 'count_uncertain', 1) end
 rank(q.slot)
 new.first = merge() or new.first
 local earlier_slot, earlier_entry = earlier()

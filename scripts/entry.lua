@@ -69,9 +69,15 @@ local function list(e, run, try, at, over)
   return kept
 end
 
+-- keep is how many slots are kept. Who asks by hand, with --date, need not know what the line says.
+local function keep()
+  local lines = q.zone_from == 'date' and redis.call('HGET', META, 'keep')
+  return lines and tonumber(lines) or q.keep
+end
+
 -- event appends to the log: what, and the rest as name, value, name, value.
 local function event(what, ...)
-  redis.call('XADD', LOG, 'MAXLEN', '~', int(q.keep * 4), '*', 'event', what, 'slot', q.slot, ...)
+  redis.call('XADD', LOG, 'MAXLEN', '~', int(keep() * 4), '*', 'event', what, 'slot', q.slot, ...)
 end
 
 -- rank puts the slot into its order and forgets the oldest beyond keep. What is forgotten is refused from then on: the
@@ -79,7 +85,7 @@ end
 local function rank(current)
   redis.call('ZADD', SLOTS, int(q.begins), q.slot)
   redis.call('HSETNX', META, 'first', q.slot)
-  local over = redis.call('ZCARD', SLOTS) - q.keep
+  local over = redis.call('ZCARD', SLOTS) - keep()
   if over <= 0 then return end
   local low = tonumber(redis.call('HGET', META, 'low') or '-1')
   local old = redis.call('ZRANGE', SLOTS, 0, math.min(over, 16) - 1, 'WITHSCORES')
@@ -139,7 +145,7 @@ end
 -- line keeps the job's line, so that any host can tell what is due.
 local function line()
   redis.call('HSET', META, 'every', q.every, 'schedule', q.schedule, 'day_start', q.day_start,
-    'attempts', int(q.attempts), 'lease', int(q.lease))
+    'attempts', int(q.attempts), 'lease', int(q.lease), 'keep', int(q.keep))
 end
 
 local function zone()

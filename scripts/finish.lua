@@ -40,7 +40,8 @@ local function settle()
   e.reason = q.reason ~= '' and q.reason or nil
   e.kept = q.kept or nil
   e.told = nil
-  if unstarted then e.attempt = e.attempt - 1 end
+  if unstarted then e.attempt, e.reopened = e.attempt - 1, e.reopening end
+  e.reopening = nil
 end
 
 -- A stopped holder's lock tells the others to keep away until it must have stopped. It has.

@@ -2,16 +2,16 @@
 -- the few facts that their state follows from.
 -- KEYS  as in entry.lua
 -- ARGV  1 newest slots wanted in brief (-1: all)   2 how many of them with their entries (-1: all)
---       3 one further slot by name, with its entry and its events, or ''   4 '1': the hosts too
+--       3 one further slot by name, with its entry, its events and the job's own, or ''   4 '1': the hosts too   5 '1': the entry that ended last, too
 -- Returns {time (ms), lock's value or '', its PTTL (ms), fence or '', meta (flat), briefs, entries (flat: slot, JSON),
 --   oldest slot or '', beginning of the job's first slot (ms) or '', hosts (flat), events (as XRANGE gives them)}
 --   briefs   newest first, seven words each: slot, its beginning, state as written, attempt, began, ended (ms; 0: unknown),
 --            flags: h the lock is this attempt's, k kept for a retry, r resolved by hand, - none of these
---   entries  the newest, the holder's, and the one asked for
+--   entries  the newest, the holder's, and those asked for
 local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
 local clock = redis.call('TIME')
 local held = redis.call('GET', LOCK) or ''
-local owner = string.sub(held, 1, 32)
+local owner = string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or string.sub(held, 1, 32) -- stop.lua
 local meta = redis.call('HGETALL', META)
 local briefs, entries, sent = {}, {}, {}
 
@@ -41,6 +41,12 @@ local function brief(slot, begins, raw)
     .. value(raw, '"began":', '^%d+', '0') .. ' ' .. value(raw, '"ended":', '^%d+', '0') .. ' ' .. (flags == '' and '-' or flags)
 end
 
+local last, last_ended, last_raw = nil, 0, nil
+local function latest(slot, raw)
+  local ended = tonumber(value(raw, '"ended":', '^%d+', '0'))
+  if ended > last_ended then last, last_ended, last_raw = slot, ended, raw end
+end
+
 local newest, full = tonumber(ARGV[1]), tonumber(ARGV[2])
 local flat = newest == 0 and {} or redis.call('ZREVRANGE', SLOTS, 0, newest > 0 and newest - 1 or -1, 'WITHSCORES')
 for k = 1, #flat, 2 do
@@ -48,8 +54,10 @@ for k = 1, #flat, 2 do
   if raw then
     brief(flat[k], flat[k + 1], raw)
     if full < 0 or #briefs <= full then entry(flat[k], raw) end
+    if ARGV[5] == '1' then latest(flat[k], raw) end
   end
 end
+if last then entry(last, last_raw) end
 
 local first = ''
 for k = 1, #meta, 2 do
@@ -61,7 +69,7 @@ local events = {}
 if ARGV[3] ~= '' then
   entry(ARGV[3], redis.call('HGET', LEDGER, ARGV[3]))
   for _, event in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
-    if event[2][4] == ARGV[3] then events[#events + 1] = event end
+    if event[2][4] == ARGV[3] or event[2][4] == '' then events[#events + 1] = event end
   end
 end
 return { string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000)), held, redis.call('PTTL', LOCK),

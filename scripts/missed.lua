@@ -1,4 +1,5 @@
--- missed.lua writes slots that were due and that nobody asked for, as missed: history only, wherever there is no entry.
+-- missed.lua writes slots that were due and that nobody asked for, as missed: history only, wherever there is no entry;
+-- what was due while the job was paused, as paused.
 -- KEYS  as in entry.lua
 -- ARGV  1 question (JSON):
 --   slots     {name, beginning, from, to (ms)}, oldest first; the time of another line's slot is not missed
@@ -6,11 +7,18 @@
 -- Returns JSON: {written, open: names, oldest first}: whoever writes them tells them; open are those that are missed or
 --   skipped now, whoever wrote them
 local written, open, m = {}, {}, meta()
+local pause = m.paused and cjson.decode(m.paused) or {}
+
+-- paused says whether a slot that begins then was due during the newest pause.
+local function paused(begins)
+  return pause.since and pause.since <= begins and not (pause['until'] and pause['until'] <= begins)
+end
+
 for _, s in ipairs(q.slots) do
   if redis.call('HEXISTS', LEDGER, s[1]) == 0 and not overlap(m, s[1], s[3], s[4], q.shape) then
     redis.call('ZADD', SLOTS, int(s[2]), s[1])
-    write(s[1], { state = 'missed', attempt = 0, host = q.host, began = ms })
-    written[#written + 1] = s[1]
+    write(s[1], { state = paused(s[2]) and 'paused' or 'missed', attempt = 0, host = q.host, began = ms })
+    if not paused(s[2]) then written[#written + 1] = s[1] end
   end
   local e = read(s[1])
   if e and (e.state == 'missed' or e.state == 'skipped') then open[#open + 1] = s[1] end

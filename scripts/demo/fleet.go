@@ -24,12 +24,12 @@ type fleet struct {
 
 // A process is one command line on one host.
 type process struct {
-	host, line string
-	cmd        *exec.Cmd
-	out, err   output
-	screen     output // both, in the order in which a terminal would show them
-	status     int
-	ended      chan struct{}
+	host     string
+	cmd      *exec.Cmd
+	out, err output
+	screen   output // both, in the order in which a terminal would show them
+	status   int
+	ended    chan struct{}
 }
 
 // start says the command line as its user would have typed it, and starts it. No host inherits a setting of this
@@ -40,7 +40,7 @@ func (f *fleet) start(host, line string) (*process, error) {
 	}
 	fmt.Printf("%s$ %s\n", host, line)
 	words := strings.Fields(line)
-	p := &process{host: host, line: line, ended: make(chan struct{})}
+	p := &process{host: host, ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(f.ctx, filepath.Join(f.dir, words[0]), words[1:]...)
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(os.Interrupt) }
 	p.cmd.WaitDelay = patience

@@ -34,7 +34,7 @@ func buildFrom(tree, program string) error {
 
 // copyTree copies what the product is built of.
 func copyTree(from, to string) error {
-	for _, pattern := range []string{"*.go", "go.mod", "go.sum", "man/*", "scripts/*.lua"} {
+	for _, pattern := range []string{"*.go", "go.mod", "go.sum", "man/*", "scripts/*.*"} {
 		names, _ := filepath.Glob(filepath.Join(from, pattern))
 		for _, name := range names {
 			if strings.HasSuffix(name, "_test.go") {

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Cases of real users about running again by hand what is settled.
+
+// A rerun is one further attempt at a slot that is settled, by hand and on the record: it needs the date and the reason, is
+// busy while the slot runs, and takes a line that was corrected.
+func TestRerun(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "log")
+	web1, web2 := newHost(t, "web-1"), newHost(t, "web-2")
+	run := func(h *host, job string, words []string, more ...string) result {
+		t.Helper()
+		return h.run(append(append([]string{"run", "--job", job, "--date", "2025-06-10", "--lease", "1s"}, more...), words...)...)
+	}
+	rerun := []string{"--rerun", "--reason", "amounts were wrong"}
+	good, bad := apart(failing(log, 0)), apart(failing(log, 7))
+
+	run(web1, "done", good).want(t, 0, "")
+	run(web2, "done", good, rerun...).want(t, 0, "")
+	if e := entryOf(t, "done", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Host != "web-2" || e.Rerun != "amounts were wrong" || len(e.Earlier) != 1 {
+		t.Errorf("done: %+v", e)
+	}
+	run(web2, "done", bad, rerun...).want(t, 7, "") // a corrected line, which fails; once, whatever attempts says
+	if e := entryOf(t, "done", "2025-06-10"); e.State != "failed" || e.Attempt != 3 {
+		t.Errorf("done, failed: %+v", e)
+	}
+	run(web2, "done", bad, append(rerun, "--attempts", "9", "--retry-delay", "1ms")...).want(t, 7, "")
+	run(web1, "done", good, rerun...).want(t, 0, "")
+	run(web1, "done", good).want(t, 0, "")
+	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "END 2025-06-10 1", "START 2025-06-10 2", "END 2025-06-10 2", "START 2025-06-10 3", "END 2025-06-10 3",
+		"START 2025-06-10 4", "END 2025-06-10 4", "START 2025-06-10 5", "END 2025-06-10 5")
+	token := int64(0)
+	for _, e := range gateTraces(t, log) {
+		if e.word == "START" && e.token <= token {
+			t.Errorf("token %d after %d", e.token, token)
+		}
+		token = e.token
+	}
+
+	run(web1, "failed", bad).want(t, 7, "")
+	run(web1, "failed", bad).wantLike(t, exitNotDone, "onceonly: failed 2025-06-10: not run: failed .*")
+	run(web1, "failed", good).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
+	run(web1, "failed", good, rerun...).want(t, 0, "") // the corrected line
+	run(web1, "failed", good).want(t, 0, "")           // which is the host's from now on
+	run(web1, "failed", bad).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
+
+	one := web1.hold(log+"2", "run", "--job", "uncertain", "--date", "2025-06-10", "--lease", "1s")
+	run(web2, "uncertain", good, rerun...).want(t, 0, "")
+	run(web2, "uncertain", good, append(rerun, "--exit-busy", "9")...).want(t, 9, "")
+	one.die()
+	eventually(t, "the lease is over", func() bool { return slotLock(t, "uncertain") == "" })
+	log += "3"
+	run(web2, "uncertain", apart(failing(log, 0)), rerun...).wantLike(t, 0, "(onceonly: uncertain 2025-06-10: [^\n]*\n)?")
+	wantLines(t, traceWords(t, log), "START 2025-06-10 2", "END 2025-06-10 2")
+	if e := entryOf(t, "uncertain", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Rerun == "" {
+		t.Errorf("uncertain: %+v", e)
+	}
+
+	run(web1, "paused", good).want(t, 0, "")
+	slotPause(t, "paused")
+	run(web2, "paused", bad, rerun...).wantLike(t, exitNotDone, `onceonly: paused 2025-06-10: not run: paused by kim@web-9 since [0-9-]+: migration\n`)
+	for _, c := range [][]string{{"--rerun", "--reason", "x"}, {"--rerun", "--date", "2025-06-10"}, {"--reason", "x", "--date", "2025-06-10"},
+		{"--rerun", "--reason", "", "--date", "2025-06-10"}, {"--rerun", "--reason", "x", "--date", ""}} {
+		web1.run(append(append([]string{"run", "--job", "done"}, c...), "--", "touch", log+".ran")...).wantLike(t, exitUsage, `onceonly: --.*`)
+	}
+	if _, err := os.Stat(log + ".ran"); err == nil {
+		t.Error("a rerun without date or reason ran")
+	}
+}

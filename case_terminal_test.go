@@ -1,0 +1,183 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The terminal is the command's while it runs, and the shell's before and after.
+
+// A terminal is a session on a pseudo-terminal, and what it showed.
+type terminal struct {
+	*caseProc
+	master *os.File
+	mu     sync.Mutex
+	shown  bytes.Buffer
+}
+
+// openTerminal opens a pseudo-terminal; what is left on it at the test's end gets HUP.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master = os.NewFile(uintptr(fd), "ptmx")
+	t.Cleanup(func() { master.Close() })
+	return master, slave
+}
+
+// newTerminal runs a shell line as the leader of a session on a terminal. $RUN is onceonly's words up to the job.
+func newTerminal(t *testing.T, shell ...string) *terminal {
+	t.Helper()
+	master, slave := openTerminal(t)
+	defer slave.Close()
+	tty := &terminal{master: master}
+	cmd := exec.Command(shell[0], shell[1:]...)
+	cmd.Env = append(newHost(t, "web-1").env, "RUN=onceonly run --date "+caseDay+" --job")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	tty.caseProc = caseStart(t, cmd)
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := tty.master.Read(buf)
+			tty.mu.Lock()
+			tty.shown.Write(buf[:n])
+			tty.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return tty
+}
+
+func (tty *terminal) screen() string {
+	tty.mu.Lock()
+	defer tty.mu.Unlock()
+	return tty.shown.String()
+}
+
+// expect waits until the terminal shows something.
+func (tty *terminal) expect(what string) {
+	tty.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(tty.screen(), what); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tty.t.Fatalf("the terminal never shows %q, but %q", what, tty.screen())
+		}
+	}
+}
+
+func (tty *terminal) typed(keys string) { io.WriteString(tty.master, keys) }
+
+// At a terminal the command can read what is typed, and when it is over the shell can: also through an onceonly inside an
+// onceonly, and when the command died. (SH-52, DESIGN §5)
+func TestCaseTerminal(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"plain":  `$RUN a -- sh -c 'read x; echo got-$x'; echo status-$?; read y; echo back-$y`,
+		"nested": `$RUN a -- $RUN b -- sh -c 'read x; echo got-$x'; echo status-$?; read y; echo back-$y`,
+		"twice":  `$RUN a -- sh -c 'read x; echo got-$x'; $RUN b -- true; $RUN b -- true; echo status-$?; read y; echo back-$y`,
+		"absent": `$RUN a -- /no/such/command; read x; echo got-$x; $RUN b -- true; echo status-$?; read y; echo back-$y`,
+		"killed": `$RUN a -- sh -c 'read x; echo got-$x; kill -9 $$'; [ $? = 137 ]; echo status-$?; read y; echo back-$y`,
+		"piped":  `echo one | $RUN a -- sh -c 'read x; echo got-$x'; echo status-$?; read z; read y; echo back-$y`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tty := newTerminal(t, "sh", "-c", line)
+			tty.typed("one\n")
+			tty.expect("got-one")
+			tty.expect("status-0")
+			tty.typed("two\n")
+			tty.expect("back-two")
+			tty.wait()
+		})
+	}
+}
+
+// ^C is the command's, not onceonly's: it ends as without it, and the shell goes on. (DESIGN §5)
+func TestCaseTerminalInterrupt(t *testing.T) {
+	t.Parallel()
+	tty := newTerminal(t, "sh", "-c", `trap : INT; $RUN tty -- cat; echo status-$?; read y; echo back-$y`)
+	tty.typed("up\n")
+	tty.expect("up\r\nup") // the terminal's, and cat's
+	tty.typed("\x03")
+	tty.expect("status-130")
+	tty.typed("two\n")
+	tty.expect("back-two")
+	tty.wait()
+	if e := entryOf(t, "tty", caseDay); e.State != "failed" || e.Signal != "INT" || !e.ByHand {
+		t.Errorf("entry %+v", e)
+	}
+}
+
+// SH-42: one ^C, and one TERM to the whole group of onceonly as systemd sends it, are one signal to the command.
+func TestCaseOneSignal(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]unix.Signal{"INT": unix.SIGINT, "TERM": unix.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			log, end := filepath.Join(dir, "log"), filepath.Join(dir, "end")
+			tty := newTerminal(t, "sh", "-c", `trap : INT TERM; $RUN "$0" -- "$@"; echo status-$?`, name,
+				caseSelf(t), "case:signals", log, end)
+			eventually(t, "the command runs", hasLine(log, "ready"))
+			if s == unix.SIGINT {
+				tty.typed("\x03")
+			} else { // the shell has no job control: onceonly is in its group
+				unix.Kill(-tty.Process.Pid, s)
+			}
+			eventually(t, "it is heard", hasLine(log, unix.SignalName(s)))
+			time.Sleep(2 * time.Second) // a second one would have come
+			caseTouch(t, end, "5")
+			tty.wait()
+			if got := lines(log)[1:]; !slices.Equal(got, []string{unix.SignalName(s)}) {
+				t.Errorf("heard %q", got)
+			}
+			if e := entryOf(t, name, caseDay); e.State != "failed" || e.Exit == nil || *e.Exit != 5 {
+				t.Errorf("entry %+v", e)
+			}
+		})
+	}
+}
+
+// In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not
+// have had it without onceonly either. (DESIGN §1.6)
+func TestCaseTerminalBackground(t *testing.T) {
+	t.Parallel()
+	end := filepath.Join(t.TempDir(), "end")
+	tty := newTerminal(t, "sh", "-c", `set -m
+		$RUN tty -- sh -c 'echo up; until [ -e "$0" ]; do sleep 0.02; done; echo down' "$0" &
+		read y; echo back-$y; : >"$0"; wait; echo over`, end)
+	tty.expect("up")
+	tty.typed("two\n")
+	tty.expect("back-two")
+	tty.expect("over")
+	tty.wait()
+}

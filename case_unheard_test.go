@@ -1,0 +1,57 @@
+//go:build !race
+
+// They run the binary, which has no race detector in it.
+
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Redis falls silent when the command is about to end: whether its end is written is asked for as long as the lease lasts, and
+// no longer, also where one request would be given more time. Then it is told that the ledger does not know. (DESIGN §5)
+func TestCaseEndUnheard(t *testing.T) {
+	t.Parallel()
+	atOnce([]string{"0", "3"}, func(status string) {
+		p, e := newProxy(t, shared.address()), newEnder(t)
+		job := "j" + status
+		h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url(), "ONCEONLY_STATE_DIR="+t.TempDir())
+		proc := caseStart(t, h.command(caseRun(job, "--lease 1s", e.command(status)...)...))
+		eventually(t, "the command runs", e.up)
+		p.swallow(true, true)
+		silent := time.Now() // the lease lasts for a second from here at the most
+		e.end(t)
+		said := map[string]string{"0": "done", "3": "exit 3"}[status]
+		proc.wait().wantMatch(t, map[string]int{"0": exitUnrecorded, "3": 3}[status],
+			notRecorded(job, said, h.stateDir()))
+		if took := time.Since(silent); took > time.Second+requestTimeout/2 {
+			t.Errorf("it took %v, the lease was over after a second", took)
+		}
+	})
+}
+
+// A signal that asks to stop ends the wait for Redis to take the end, which is kept.
+func TestCaseEndUnheardStopped(t *testing.T) {
+	t.Parallel()
+	p, e := newProxy(t, shared.address()), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url(), "ONCEONLY_STATE_DIR="+t.TempDir())
+	proc := caseStart(t, h.command(caseRun("j", "--lease 5m", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	p.swallow(true, true)
+	p.forget()
+	e.end(t)
+	eventually(t, "the end is sent", func() bool { return slices.Contains(p.requests(), "EVAL") })
+	proc.say(unix.SIGTERM)
+	told := time.Now()
+	proc.wait().wantMatch(t, exitUnrecorded, notRecorded("j", "done", h.stateDir()))
+	if took := time.Since(told); took > requestTimeout-farewell {
+		t.Errorf("it took %v to heed TERM", took)
+	}
+	if len(h.kept()) != 1 {
+		t.Errorf("kept: %v", h.kept())
+	}
+}
