@@ -30,7 +30,7 @@ var controls = []control{
 			"q.RunID, q.Now = s.runID, millis(s.wall())\n\tapart, _ := s.ledger.Incr(ctx, s.ledger.keys(s.job)[1]).Result()"},
 		{"lock.go", "if err == nil && r.Verdict == \"run\" {", "if err == nil && r.Verdict == \"run\" {\n\t\tr.Token = apart"}},
 		false, brisk, []string{"N4"}, []string{"I1"}},
-	{"no guard process", []edit{{"guard.go", "guardAfter = time.Second", "guardAfter = time.Hour"}},
+	{"no guard process", []edit{{"guard.go", "= time.Second // a command that ends sooner", "= time.Hour // a command that ends sooner"}},
 		false, tedious, []string{"N2"}, []string{"I3", "I4", "I10"}},
 	{"deadline at 1.2 of the lease", []edit{{"lock.go", "s.ends().add(-s.ttl / killMargin)", "s.ends().add(s.ttl / 5)"}},
 		false, tedious, []string{"N3"}, []string{"I3", "I4"}},
