@@ -42,18 +42,21 @@ var controls = []control{
 
 const controlScene = 8 * time.Second
 
+// build makes the control's program.
+func (c control) build(t *torture) (err error) {
+	program := t.program
+	if len(c.edits) > 0 {
+		program, err = buildEdited(t.root, t.stage.dir, strings.ReplaceAll(c.name, " ", "-"), c.edits)
+	}
+	t.weak[c.name] = program
+	return err
+}
+
 // tryControl plays scenes with the control until it is caught.
 func (t *torture) tryControl(c control, allowed time.Duration) (string, error) {
-	program, began := t.program, time.Now()
-	if len(c.edits) > 0 {
-		var err error
-		program, err = buildEdited(t.root, t.stage.dir, strings.ReplaceAll(c.name, " ", "-"), c.edits)
-		if err != nil {
-			return "", err
-		}
-	}
+	began := time.Now()
 	for scenes := 1; ; scenes++ {
-		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: program, loose: c.loose,
+		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: t.weak[c.name], loose: c.loose,
 			mood: c.mood, expected: c.shows})
 		if err != nil {
 			return "", err

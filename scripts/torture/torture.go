@@ -20,6 +20,7 @@ type torture struct {
 	root    string
 	program string
 	old     string
+	weak    map[string]string // the controls' programs
 	stage   *stage
 	report  *report
 	ctx     context.Context
@@ -42,7 +43,7 @@ type options struct {
 
 // run does the round.
 func run(ctx context.Context, o options) (*report, error) {
-	t := &torture{options: o, report: newReport(), random: newRandom(o.seed), ctx: ctx}
+	t := &torture{options: o, weak: map[string]string{}, report: newReport(), random: newRandom(o.seed), ctx: ctx}
 	dir, err := os.MkdirTemp("", "torture-")
 	if err != nil {
 		return nil, err
@@ -84,6 +85,11 @@ func (t *torture) open(dir, fast string) error {
 	}
 	if t.old, t.report.mixed, err = buildOld(t.root, dir); err != nil {
 		return err
+	}
+	for _, c := range t.chosen() { // all at once, of the same tree
+		if err := c.build(t); err != nil {
+			return err
+		}
 	}
 	if t.stage.judge, err = newJudge(filepath.Join(dir, "judge")); err != nil {
 		return err
@@ -127,10 +133,8 @@ func (t *torture) logf(format string, args ...any) {
 // playAll plays the controls, then scene after scene, some at a time.
 func (t *torture) playAll(began time.Time) error {
 	var jobs []func() error
-	if t.controls {
-		for _, c := range t.chosen() {
-			jobs = append(jobs, func() error { return t.playControl(c) })
-		}
+	for _, c := range t.chosen() {
+		jobs = append(jobs, func() error { return t.playControl(c) })
 	}
 	at := 2
 	if t.brief {
@@ -183,7 +187,10 @@ func (t *torture) work(began time.Time, jobs *[]func() error) error {
 
 // chosen are the controls to try.
 func (t *torture) chosen() []control {
-	if t.brief {
+	switch {
+	case !t.controls:
+		return nil
+	case t.brief:
 		return []control{controls[0], controls[4]}
 	}
 	return controls
