@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -28,7 +30,7 @@ var controls = []control{
 			"q.RunID, q.Now = s.runID, millis(s.wall())\n\tapart, _ := s.ledger.Incr(ctx, s.ledger.keys(s.job)[1]).Result()"},
 		{"lock.go", "if err == nil && r.Verdict == \"run\" {", "if err == nil && r.Verdict == \"run\" {\n\t\tr.Token = apart"}},
 		false, brisk, []string{"N4"}, []string{"I1"}},
-	{"no guard process", []edit{{"guard.go", "guardAfter = time.Second", "guardAfter = time.Hour"}},
+	{"no guard process", []edit{{"guard.go", "= time.Second // a command that ends sooner", "= time.Hour // a command that ends sooner"}},
 		false, tedious, []string{"N2"}, []string{"I3", "I4", "I10"}},
 	{"deadline at 1.2 of the lease", []edit{{"lock.go", "s.ends().add(-s.ttl / killMargin)", "s.ends().add(s.ttl / 5)"}},
 		false, tedious, []string{"N3"}, []string{"I3", "I4"}},
@@ -40,18 +42,21 @@ var controls = []control{
 
 const controlScene = 8 * time.Second
 
+// build makes the control's program.
+func (c control) build(t *torture) (err error) {
+	program := t.program
+	if len(c.edits) > 0 {
+		program, err = buildEdited(t.root, t.stage.dir, strings.ReplaceAll(c.name, " ", "-"), c.edits)
+	}
+	t.weak[c.name] = program
+	return err
+}
+
 // tryControl plays scenes with the control until it is caught.
 func (t *torture) tryControl(c control, allowed time.Duration) (string, error) {
-	program, began := t.program, time.Now()
-	if len(c.edits) > 0 {
-		var err error
-		program, err = buildEdited(t.root, t.stage.dir, strings.ReplaceAll(c.name, " ", "-"), c.edits)
-		if err != nil {
-			return "", err
-		}
-	}
+	began := time.Now()
 	for scenes := 1; ; scenes++ {
-		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: program, loose: c.loose,
+		v, err := t.playOne(&plan{kind: alone, nemeses: c.nemeses, lasts: controlScene, program: t.weak[c.name], loose: c.loose,
 			mood: c.mood, expected: c.shows})
 		if err != nil {
 			return "", err

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Torture runs onceonly on several hosts, under every fault that it should withstand, and judges what came of it.
 //
 //	go run ./scripts/torture [-for 1h] [-seed WORDS] [-only N1+N3,…] [-topology KIND] [-controls=false] [-brief] [-v]

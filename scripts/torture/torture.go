@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -7,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ type torture struct {
 	root    string
 	program string
 	old     string
+	weak    map[string]string // the controls' programs
 	stage   *stage
 	report  *report
 	ctx     context.Context
@@ -41,7 +43,7 @@ type options struct {
 
 // run does the round.
 func run(ctx context.Context, o options) (*report, error) {
-	t := &torture{options: o, report: newReport(), random: newRandom(o.seed), ctx: ctx}
+	t := &torture{options: o, weak: map[string]string{}, report: newReport(), random: newRandom(o.seed), ctx: ctx}
 	dir, err := os.MkdirTemp("", "torture-")
 	if err != nil {
 		return nil, err
@@ -83,6 +85,11 @@ func (t *torture) open(dir, fast string) error {
 	}
 	if t.old, t.report.mixed, err = buildOld(t.root, dir); err != nil {
 		return err
+	}
+	for _, c := range t.chosen() { // all at once, of the same tree
+		if err := c.build(t); err != nil {
+			return err
+		}
 	}
 	if t.stage.judge, err = newJudge(filepath.Join(dir, "judge")); err != nil {
 		return err
@@ -126,10 +133,8 @@ func (t *torture) logf(format string, args ...any) {
 // playAll plays the controls, then scene after scene, some at a time.
 func (t *torture) playAll(began time.Time) error {
 	var jobs []func() error
-	if t.controls {
-		for _, c := range t.chosen() {
-			jobs = append(jobs, func() error { return t.playControl(c) })
-		}
+	for _, c := range t.chosen() {
+		jobs = append(jobs, func() error { return t.playControl(c) })
 	}
 	at := 2
 	if t.brief {
@@ -180,32 +185,12 @@ func (t *torture) work(began time.Time, jobs *[]func() error) error {
 	return t.ctx.Err()
 }
 
-// plan is the next scene's, nil if there is none.
-func (t *torture) plan() *plan {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	title, more := t.next(t.planned)
-	if !more {
-		return nil
-	}
-	t.planned++
-	p := &plan{kind: t.topology(title), nemeses: strings.Split(title, "+"), lasts: 12 * time.Second, program: t.program,
-		brief: t.brief, mood: pick(t.random, "", "", quarrelsome, tedious, brisk)}
-	switch {
-	case t.brief:
-		p.lasts = 6 * time.Second
-	case p.kind == sentinel:
-		p.lasts = 20 * time.Second
-	}
-	if slices.Contains(p.nemeses, "N11") {
-		p.old = t.old
-	}
-	return p
-}
-
 // chosen are the controls to try.
 func (t *torture) chosen() []control {
-	if t.brief {
+	switch {
+	case !t.controls:
+		return nil
+	case t.brief:
 		return []control{controls[0], controls[4]}
 	}
 	return controls
@@ -226,57 +211,6 @@ func (t *torture) playControl(c control) error {
 	t.report.controls = append(t.report.controls, fmt.Sprintf("%-30s %s", c.name, said))
 	t.logf("control %s: %s", c.name, said)
 	return nil
-}
-
-// next is the title of the n-th scene: each nemesis alone, and then pairs by lot.
-func (t *torture) next(n int) (string, bool) {
-	if len(t.only) > 0 {
-		return t.only[n%len(t.only)], true
-	}
-	var singles []string
-	for _, x := range nemeses {
-		if x.name != "N8" || t.stage.shim != nil {
-			singles = append(singles, x.name)
-		}
-	}
-	if n < len(singles) {
-		return singles[n], true
-	}
-	for !t.brief {
-		a, b := pick(t.random, singles...), pick(t.random, singles...)
-		if a < b && len(t.possible(a+"+"+b)) > 0 {
-			return a + "+" + b, true
-		}
-	}
-	return "", false
-}
-
-// possible are the topologies that all nemeses of a title can have.
-func (t *torture) possible(title string) (all []string) {
-	for _, kind := range kinds {
-		fits := true
-		for _, name := range strings.Split(title, "+") {
-			n := nemesisNamed(name)
-			fits = fits && n != nil && (n.kinds == nil || slices.Contains(n.kinds, kind))
-		}
-		if fits {
-			all = append(all, kind)
-		}
-	}
-	return all
-}
-
-func (t *torture) topology(title string) string {
-	all := t.possible(title)
-	switch {
-	case t.kind != "":
-		return t.kind
-	case len(all) == 0:
-		return alone
-	case t.brief && len(all) == len(kinds): // Sentinels take their time; N6 has them
-		return pick(t.random, alone, appended, cluster)
-	}
-	return pick(t.random, all...)
 }
 
 // playOne plays one scene.
