@@ -124,22 +124,6 @@ func handover(t *testing.T, log, first, second string) time.Duration {
 	return time.Duration(b[0].at - a[len(a)-1].at)
 }
 
-// entryIn reads an entry of any ledger.
-func entryIn(t *testing.T, rdb redis.UniversalClient, namespace, job, slot string) *entry {
-	t.Helper()
-	l := &ledger{rdb, namespace}
-	text, err := rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
-	if err != nil {
-		t.Errorf("entry %s %s: %v", job, slot, err)
-		return &entry{}
-	}
-	e, err := decode[entry](text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 func heldIn(t *testing.T, rdb redis.UniversalClient, job string) bool {
 	t.Helper()
 	n, err := rdb.Exists(context.Background(), lockKey(t, job)).Result()

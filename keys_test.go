@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // What Redis holds about a job, as a test reads it: its keys, its lease, an entry's state; and who waits for its end.
@@ -102,4 +104,20 @@ func stateOf(t *testing.T, job, slot string) string {
 		return ""
 	}
 	return entryOf(t, job, slot).State
+}
+
+// entryIn reads an entry of any ledger.
+func entryIn(t *testing.T, rdb redis.UniversalClient, namespace, job, slot string) *entry {
+	t.Helper()
+	l := &ledger{rdb, namespace}
+	text, err := rdb.HGet(context.Background(), l.keys(job)[2], slot).Result()
+	if err != nil {
+		t.Errorf("entry %s %s: %v", job, slot, err)
+		return &entry{}
+	}
+	e, err := decode[entry](text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
