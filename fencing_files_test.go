@@ -17,7 +17,7 @@ read n <"$GATE/n" || n=0
 echo $((n += 1)) >"$GATE/n"
 if [ $n = "$FREEZE" ]; then
 	: >"$GATE/frozen"
-	until test -e "$GATE/go"; do sleep 0.002; done
+	until test -e "$GATE/go" || ! test -e "$GATE"; do sleep 0.002; done
 fi
 [ "${0##*/}" = sync ] || PATH=${PATH#*:} exec "${0##*/}" "$@"
 `
