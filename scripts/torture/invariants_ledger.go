@@ -14,7 +14,7 @@ import (
 func (d *dossier) judgeEnds(v *verdict) {
 	told := map[int64][]event{}
 	for _, e := range d.events {
-		if e.what == "end" || e.what == "stale" || e.what == "late" {
+		if e.state != "unstarted" && (e.what == "end" || e.what == "stale" || e.what == "late") {
 			told[e.token] = append(told[e.token], e)
 		}
 	}

@@ -237,7 +237,7 @@ func (w *worker) checkThenWrite(ctx context.Context) error {
 	if newest > w.token {
 		return w.insert(ctx, "refused")
 	}
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(10 * time.Millisecond)
 	if _, err := w.conn.Exec(ctx, `INSERT INTO checked VALUES ($1, $2) ON CONFLICT (job) DO UPDATE
 		SET token = greatest(checked.token, EXCLUDED.token)`, w.job, w.token); err != nil {
 		return err

@@ -83,6 +83,9 @@ func (s *scene) freeze(r *rand.Rand) {
 	guard := guardOf(l.wrapper)
 	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all", "all"), wrapper: l.wrapper, end: never,
 		guarded: since(l.began) > hasGuardAfter}
+	if s.loose { // a writer that wakes late is what a loose fence lets pass
+		f.target = "all"
+	}
 	pids := []int{l.wrapper}
 	switch {
 	case f.target == "guard" && guard == 0 || s.history.frozen(l.wrapper):
