@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Crontabs, read as Debian's cron reads them.
@@ -35,7 +36,12 @@ type cronLine struct {
 	env     map[string]string // what the lines above have set
 }
 
-var assignment = regexp.MustCompile(`^[ \t]*("[^"]*"|'[^']*'|[^\s=#"']+)[ \t]*=[ \t]*(.*)$`)
+// pattern is compiled when it is used: a run has no use for it.
+func pattern(s string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) })
+}
+
+var assignment = pattern(`^[ \t]*("[^"]*"|'[^']*'|[^\s=#"']+)[ \t]*=[ \t]*(.*)$`)
 
 // parseCrontab reads a file. User owns it, or is "" where each line names one.
 func parseCrontab(file, text, user string, column bool) *crontab {
@@ -48,7 +54,7 @@ func parseCrontab(file, text, user string, column bool) *crontab {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if m := assignment.FindStringSubmatch(line); m != nil {
+		if m := assignment().FindStringSubmatch(line); m != nil {
 			env = maps.Clone(env)
 			env[unquote(m[1])] = unquote(strings.TrimRight(m[2], " \t"))
 			continue
@@ -114,7 +120,7 @@ func cutPercent(s string) (command string, cut bool) {
 	return b.String(), false
 }
 
-var userName32 = regexp.MustCompile(`^[a-z_][a-z0-9_-]*\$?$`)
+var userName32 = pattern(`^[a-z_][a-z0-9_-]*\$?$`)
 
 // guessColumn tells by the lines themselves whether a file that lies nowhere in particular has a user in each: it has, if
 // a line's second word after the fields is the one that begins a command, and the first looks like a user.
@@ -123,7 +129,7 @@ func guessColumn(text string) bool {
 	for _, l := range parseCrontab("", text, "", false).lines {
 		words, _ := takeWords(l.command, 2)
 		switch {
-		case len(words) < 2 || !userName32.MatchString(words[0]) || beginsCommand(words[0]):
+		case len(words) < 2 || !userName32().MatchString(words[0]) || beginsCommand(words[0]):
 			without++
 		case beginsCommand(words[1]):
 			with++

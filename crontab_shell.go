@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -89,7 +88,7 @@ type use struct {
 	next  bool // what follows is onceonly again
 }
 
-var shellAssignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
+var shellAssignment = pattern(`^([A-Za-z_][A-Za-z0-9_]*)=(.*)$`)
 
 // uses finds onceonly in a command.
 func uses(command string) ([]use, error) {
@@ -122,7 +121,7 @@ var keywords = strings.Fields("{ ! if then else elif while until do exec command
 func (s simple) use() (u *use, inside string) {
 	env, wrapped := map[string]string{}, false
 	for i, word := range s.words {
-		m := shellAssignment.FindStringSubmatch(word)
+		m := shellAssignment().FindStringSubmatch(word)
 		switch {
 		case m != nil:
 			env[m[1]] = m[2]

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,10 +14,10 @@ import (
 // What is wrong with a crontab as a file, so that cron takes none of its lines.
 
 // cronName is what Debian's cron takes as the name of a file in /etc/cron.d.
-var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var cronName = pattern(`^[A-Za-z0-9_-]+$`)
 
 // leftover are files that a package manager or an editor has left, which nobody means to be read.
-var leftover = regexp.MustCompile(`^\.|~$|\.(dpkg|ucf|rpm)[a-z-]*$`)
+var leftover = pattern(`^\.|~$|\.(dpkg|ucf|rpm)[a-z-]*$`)
 
 func (d *doctor) checkCrontab(c *crontab) {
 	before := len(d.findings)
@@ -37,8 +36,8 @@ func (d *doctor) checkCrontab(c *crontab) {
 	if len(d.named) > 0 && filepath.Dir(c.file) != cronFolder {
 		return
 	}
-	if filepath.Dir(c.file) == cronFolder && !cronName.MatchString(filepath.Base(c.file)) {
-		if leftover.MatchString(filepath.Base(c.file)) {
+	if filepath.Dir(c.file) == cronFolder && !cronName().MatchString(filepath.Base(c.file)) {
+		if leftover().MatchString(filepath.Base(c.file)) {
 			d.findings = d.findings[:before]
 			return
 		}
@@ -76,7 +75,7 @@ func (p *patient) checkUser(column bool) bool {
 		return false
 	case column && p.here() && unknownUser(p.at.user):
 		p.say(failure, fmt.Sprintf("no user %q on this host: cron ignores the line", p.at.user), "")
-	case !column && len(first) > 1 && base(first[1]) == "onceonly" && userName32.MatchString(first[0]) && !beginsCommand(first[0]):
+	case !column && len(first) > 1 && base(first[1]) == "onceonly" && userName32().MatchString(first[0]) && !beginsCommand(first[0]):
 		p.say(failure, fmt.Sprintf("%q would be the command: only /etc/crontab and /etc/cron.d name users", first[0]), "")
 		return false
 	}

@@ -126,22 +126,45 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 			}
 			return usage("no command", "onceonly --help")
 		},
-		Commands: []*cli.Command{
-			v.follow(newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) }))),
-			newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) })),
-			forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
-				return status(c.Args().Slice(), s, stdout)
-			}), stdout),
-			newCommand("stop", stopText, stopOptions, byWord(v, stop)),
-			newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)),
-			newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)),
-			newCommand("resolve", resolveText, resolveOptions, byWord(v, resolve)),
-			newCommand("wait", waitText, waitOptions, byWord(v, waitFor)),
-			newCommand("check", checkText, checkOptions, byWord(v, check)),
-			doctorCommand(stdout),
-			completionCommand(stdout),
-		},
+		Commands: commands(args, stdout, v),
 	}
+}
+
+// commands are those that the program has; only the one that is called, where one is: urfave/cli sets up all that it knows.
+func commands(args []string, stdout io.Writer, v *voice) (made []*cli.Command) {
+	all := []struct {
+		name string
+		make func() *cli.Command
+	}{
+		{"run", func() *cli.Command {
+			return v.follow(newCommand("run", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.execute(v) })))
+		}},
+		{"explain", func() *cli.Command {
+			return newCommand("explain", runText, runOptions, wrapped(args, v, func(c *call) *exit { return c.explain(stdout) }))
+		}},
+		{"status", func() *cli.Command {
+			return forNagios(newCommand("status", statusText, statusOptions, func(c *cli.Context, s *settings) error {
+				return status(c.Args().Slice(), s, stdout)
+			}), stdout)
+		}},
+		{"stop", func() *cli.Command { return newCommand("stop", stopText, stopOptions, byWord(v, stop)) }},
+		{"pause", func() *cli.Command { return newCommand("pause", pauseText, pauseOptions, byWord(v, pauseJob)) }},
+		{"resume", func() *cli.Command { return newCommand("resume", resumeText, resumeOptions, byWord(v, resumeJob)) }},
+		{"resolve", func() *cli.Command { return newCommand("resolve", resolveText, resolveOptions, byWord(v, resolve)) }},
+		{"wait", func() *cli.Command { return newCommand("wait", waitText, waitOptions, byWord(v, waitFor)) }},
+		{"check", func() *cli.Command { return newCommand("check", checkText, checkOptions, byWord(v, check)) }},
+		{"doctor", func() *cli.Command { return doctorCommand(stdout) }},
+		{"completion", func() *cli.Command { return completionCommand(stdout) }},
+	}
+	for _, c := range all {
+		if len(args) > 1 && c.name == args[1] {
+			return []*cli.Command{c.make()}
+		}
+	}
+	for _, c := range all {
+		made = append(made, c.make())
+	}
+	return made
 }
 
 // wrapped is the action of a command that is followed by another command.
