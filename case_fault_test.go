@@ -181,7 +181,7 @@ func TestCaseLockDeleted(t *testing.T) {
 	p := caseStart(t, newHost(t, "web-1").command(caseRun("j", "--lease 3s", beating(t, log, "20ms", "5s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
 	before := entryOf(t, "j", caseDay)
-	time.Sleep(1300 * time.Millisecond) // not at a renewal
+	time.Sleep(1300 * time.Millisecond) // the case itself: deleted between two renewals, which come every 750 ms
 	shared.rdb.Del(context.Background(), lockKey(t, "j"))
 	at := bootNow()
 	eventually(t, "the lease is regained", func() bool { return isHeld(t, "j") })
@@ -253,7 +253,7 @@ func TestCaseHiccups(t *testing.T) {
 		{2 * time.Second, px.refuse}, {3 * time.Second, px.pass}, {5 * time.Second, px.resetOnce},
 		{7 * time.Second, func() { px.swallow(true, true) }}, {8500 * time.Millisecond, px.pass},
 	} {
-		time.Sleep(step.at - time.Since(began))
+		time.Sleep(step.at - time.Since(began)) // the case itself: SH-08 says when each fault comes and how long it lasts
 		step.do()
 	}
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+"){0,2}")
@@ -269,7 +269,7 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 	ctx, r, log := context.Background(), newRedis(t), filepath.Join(t.TempDir(), "log")
 	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).command(caseRun("j", "--lease 6s", beating(t, log, "20ms", "8s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // the case itself: SH-28 has the master read-only from 2 s to 4 s of the run
 	if err := r.rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -693,7 +693,7 @@ func TestCaseCutOffAtRandom(t *testing.T) {
 		a := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+px.url()).command(caseRun(job, "--lease 2s --attempts 2", beating(t, log, "2ms", "15s", "deaf")...)...))
 		eventually(t, "it begins", beats(log, "web-1"))
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 10s --attempts 2 --standby", beating(t, log, "2ms", "300ms")...)...))
-		time.Sleep(moment)
+		time.Sleep(moment) // the case itself: cut off at a random moment
 		way.cut(px)
 		ra, rb := a.wait(), b.wait()
 		if ra.status != 75 || rb.status != 0 {

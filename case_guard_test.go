@@ -129,7 +129,7 @@ func TestGuardOnceonlyKilled(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second))
+		time.Sleep(mathrand.N(time.Second)) // the case itself: at a random moment between two renewals
 		at := bootNow()
 		a.say(unix.SIGKILL)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
@@ -171,7 +171,7 @@ func TestGuardOnceonlyFrozen(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second))
+		time.Sleep(mathrand.N(time.Second)) // the case itself: at a random moment between two renewals
 		a.say(unix.SIGSTOP)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
 		if r := b.wait(); r.status != 0 {
