@@ -195,38 +195,44 @@ func TestCaseTermWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// SH-47: the same, and Redis has executed the begin that nobody heard the answer of: the next onceonly on the host gives
-// the slot back, and it is nobody's attempt.
-func TestCaseTermBeforeTheAnswer(t *testing.T) {
+// TERM, and --redis-wait, count also while there is something to deliver and Redis is silent. (SH-47, DESIGN §2)
+func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
-	px, log := newProxy(t, shared.address()), filepath.Join(t.TempDir(), "log")
-	h := newHost(t, "web-1")
-	px.dropReply("EVAL", 1, false)
-	cmd := h.command(caseRun("j", "", "touch", log)...)
-	cmd.Env = append(cmd.Env, "ONCEONLY_REDIS="+px.url())
-	p := caseStart(t, cmd)
-	eventually(t, "the begin is executed", func() bool { return px.dropsLeft() == 0 })
-	px.swallow(true, true)
-	at := time.Now()
-	p.say(unix.SIGTERM)
-	p.wait().want(t, 143, "")
-	if took := time.Since(at); took > time.Second {
-		t.Errorf("took %v", took)
-	}
-	if !isHeld(t, "j") {
-		t.Fatal("nothing to give back")
-	}
-	// The same server by the same address: only there the end is at home.
-	px.pass()
-	px.resetOnce()
-	cmd = h.command(caseRun("other", "", "true")...)
-	cmd.Env = append(cmd.Env, "ONCEONLY_REDIS="+px.url())
-	caseStart(t, cmd).wait().want(t, 0, "")
-	if isHeld(t, "j") {
-		t.Error("the lease is still held")
-	}
-	newHost(t, "web-2").run(caseRun("j", "", "touch", log)...).want(t, 0, "")
-	if e := entryOf(t, "j", caseDay); e.State != "done" || e.Attempt != 1 {
-		t.Errorf("entry %+v", e)
+	for _, what := range []string{"TERM", "--redis-wait"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r, e := newRedis(t), newEnder(t)
+			px := newProxy(t, r.address())
+			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
+			p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
+			eventually(t, "the command runs", e.up)
+			px.refuse()
+			e.end(t)
+			p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
+			px.swallow(true, true)
+			began, ran := time.Now(), filepath.Join(t.TempDir(), "ran")
+			q := caseStart(t, h.command(caseRun("next", "--lease 1s --redis-wait 1s", "touch", ran)...))
+			limit := 6 * time.Second // the wait, a request, the lease, a farewell: as without a spool
+			if what == "TERM" {
+				time.Sleep(300 * time.Millisecond)
+				began, limit = time.Now(), time.Second
+				q.say(unix.SIGTERM)
+				q.wait().want(t, 143, "")
+			} else if got := q.wait(); got.status != 69 || strings.Count(got.stderr, "\n") != 1 {
+				t.Errorf("got %v", got)
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("took %v, want %v at most", took, limit)
+			}
+			if _, err := os.Stat(ran); err == nil {
+				t.Error("it ran")
+			}
+			px.pass()
+			px.resetOnce()
+			h.run(caseRun("last", "", "true")...).want(t, 0, "")
+			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+				t.Errorf("entry %+v, kept %v", e, h.kept())
+			}
+		})
 	}
 }
