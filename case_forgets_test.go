@@ -107,7 +107,7 @@ func TestCaseEmptyServerRegained(t *testing.T) {
 	px := newProxy(t, shared.address())
 	a := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+px.url()).command(caseRun("j", "--lease 3s", beating(t, log, "20ms", "5s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
-	time.Sleep(time.Second)
+	renewalPasses(t, px)
 	px.switchTo(empty.address())
 	eventually(t, "regained", func() bool { return heldIn(t, empty.rdb, "j") })
 	b := newHost(t, "web-2", "ONCEONLY_REDIS="+px.url())
@@ -159,12 +159,14 @@ func TestCaseScriptsFlushedDuringARun(t *testing.T) {
 	ctx, r, e := context.Background(), newRedis(t), newEnder(t)
 	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).command(caseRun("j", "--lease 1s", e.command("0")...)...))
 	eventually(t, "the command runs", e.up)
+	left := func() time.Duration { return r.rdb.PTTL(ctx, lockKey(t, "j")).Val() }
 	for range 8 {
 		r.rdb.ScriptFlush(ctx)
-		time.Sleep(200 * time.Millisecond)
-		if !heldIn(t, r.rdb, "j") {
-			t.Fatal("the lease is lost")
-		}
+		renewed(t, 1, time.Second, left, func(now time.Duration) {
+			if now <= 0 {
+				t.Fatal("the lease is lost")
+			}
+		})
 	}
 	r.rdb.ScriptFlush(ctx)
 	e.end(t)

@@ -179,7 +179,7 @@ func TestGuardKilledInTheFirstSecond(t *testing.T) {
 		job, log := fmt.Sprint("j", k), filepath.Join(t.TempDir(), "log")
 		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "--lease 2s", beating(t, log, "2ms", "10s", "deaf")...)...))
 		group := groupOf(t, log, "web-1")
-		time.Sleep(mathrand.N(900 * time.Millisecond))
+		time.Sleep(mathrand.N(900 * time.Millisecond)) // the case itself: at a random moment of that second
 		at := bootNow()
 		p.say(unix.SIGKILL)
 		eventually(t, "the command is dead", func() bool { return len(aliveIn(group)) == 0 })

@@ -31,14 +31,13 @@ func helpInherit(args []string) int {
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Run()
-	time.Sleep(300 * time.Millisecond)
 	n := 0
-	for {
-		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		if err != nil || pid <= 0 {
+	for { // until there is none, however long it lives
+		if _, err := unix.Wait4(-1, nil, 0, nil); err == unix.ECHILD {
 			break
+		} else if err == nil {
+			n++
 		}
-		n++
 	}
 	os.WriteFile(args[0], []byte(strconv.Itoa(n)), 0o600)
 	return cmd.ProcessState.ExitCode()
@@ -71,7 +70,9 @@ func TestGuardLife(t *testing.T) {
 	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM} {
 		unix.Kill(first, s)
 	}
-	time.Sleep(200 * time.Millisecond) // a guard that ends does so at once
+	read := func() string { text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", first)); return string(text) }
+	before := read()
+	eventually(t, "the guard hears the next deadline", func() bool { return read() != before })
 	if now := guardsOf(group); !slices.Equal(now, []int{first}) {
 		t.Errorf("after HUP INT QUIT TERM: guards %v, want %d", now, first)
 	}
@@ -207,7 +208,7 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 				t.Fatalf("%v", r)
 			}
 			defer unix.Kill(left, unix.SIGKILL)
-			time.Sleep(300 * time.Millisecond) // a guard that were wrong would strike now
+			time.Sleep(300 * time.Millisecond) // the case itself: a guard that were wrong would strike now
 			if !slices.ContainsFunc(processes(), func(p procStat) bool { return p.pid == left && p.state != "Z" }) {
 				t.Error("what ran in the background is dead")
 			}
@@ -227,7 +228,7 @@ func TestGuardHeldUp(t *testing.T) {
 		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "--lease 2s", beating(t, log, "20ms", "6s")...)...))
 		guard := guardOf(t, groupOf(t, log, "web-1"))
 		unix.Kill(guard, unix.SIGSTOP)
-		time.Sleep(3 * time.Second)
+		time.Sleep(3 * time.Second) // the case itself: every deadline that it has heard is over
 		unix.Kill(guard, unix.SIGCONT)
 		if r := p.wait(); r.status != 0 {
 			t.Errorf("%v", r)

@@ -175,10 +175,11 @@ func TestCaseTermWhileRedisIsSilent(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			px, log := newProxy(t, r.address()), filepath.Join(t.TempDir(), "log")
-			c.bad(px)
+			px.reset()
 			p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+px.url()).command(caseRun("j", "", "touch", log)...))
-			eventually(t, "it waits", func() bool { return c.what == "refused" || px.connections() > 0 })
-			time.Sleep(300 * time.Millisecond)
+			eventually(t, "it asks", func() bool { return px.connections() > 0 })
+			c.bad(px)
+			eventually(t, "it asks again", func() bool { return c.what == "refused" || len(px.requests()) > 0 })
 			at := time.Now()
 			p.say(unix.SIGTERM)
 			p.wait().want(t, 143, "")
@@ -210,11 +211,12 @@ func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 			e.end(t)
 			p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
 			px.swallow(true, true)
+			px.forget()
 			began, ran := time.Now(), filepath.Join(t.TempDir(), "ran")
 			q := caseStart(t, h.command(caseRun("next", "--lease 1s --redis-wait 1s", "touch", ran)...))
 			limit := 6 * time.Second // the wait, a request, the lease, a farewell: as without a spool
 			if what == "TERM" {
-				time.Sleep(300 * time.Millisecond)
+				eventually(t, "it asks", func() bool { return len(px.requests()) > 0 })
 				began, limit = time.Now(), time.Second
 				q.say(unix.SIGTERM)
 				q.wait().want(t, 143, "")

@@ -270,10 +270,12 @@ func TestSpoolOutOfMemory(t *testing.T) {
 	p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
 	eventually(t, "the command runs", e.up)
 	r.rdb.ConfigSet(ctx, "maxmemory", "1")
-	time.Sleep(1500 * time.Millisecond) // it goes on: to renew takes no memory
-	if e.life.held() == false {
-		t.Error("the command was stopped")
-	}
+	left := func() time.Duration { return r.rdb.PTTL(ctx, lockKey(t, "j")).Val() }
+	renewed(t, 5, time.Second, left, func(time.Duration) { // it goes on: to renew takes no memory
+		if !e.life.held() {
+			t.Fatal("the command was stopped")
+		}
+	})
 	e.end(t)
 	p.wait().wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+": done, not recorded: OOM [^\n]+; kept in "+h.stateDir()+", delivered by the next onceonly here\n")
 	r.rdb.ConfigSet(ctx, "maxmemory", "0")

@@ -74,7 +74,7 @@ func (p *proxy) up(r *relay) {
 			command = strings.ToUpper(words[0])
 		}
 		bad := p.ask(command)
-		time.Sleep(bad.delay)
+		time.Sleep(bad.delay) // the mode
 		switch {
 		case bad.answer != "" && (bad.answerTo == nil || slices.Contains(bad.answerTo, command)):
 			io.WriteString(r.client, bad.answer+"\r\n")
@@ -105,15 +105,18 @@ func (p *proxy) down(r *relay) {
 			}
 			return
 		}
-		drop := p.reply(r, raw)
+		command, drop := p.reply(r, raw)
 		bad := p.now()
-		time.Sleep(bad.delay)
+		time.Sleep(bad.delay) // the mode
 		switch {
 		case drop != nil && drop.cut:
 			p.cut(r)
 			return
 		case drop == nil && !bad.toClient:
 			r.client.Write(raw)
+			p.mu.Lock()
+			p.answered = append(p.answered, command)
+			p.mu.Unlock()
 		}
 	}
 }
@@ -125,16 +128,14 @@ func (p *proxy) now() misbehaviour {
 }
 
 // reply finds the request that is answered, and whether its reply is to be lost.
-func (p *proxy) reply(r *relay, raw []byte) *replyDrop {
+func (p *proxy) reply(r *relay, raw []byte) (command string, dropped *replyDrop) {
 	r.mu.Lock()
-	command := ""
 	if len(r.pending) > 0 && raw[0] != '>' { // a push answers nothing
 		command, r.pending = r.pending[0], r.pending[1:]
 	}
 	r.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var dropped *replyDrop
 	for _, d := range p.drops {
 		if d.command == "" || d.command == command {
 			if d.n--; d.n == 0 {
@@ -143,7 +144,7 @@ func (p *proxy) reply(r *relay, raw []byte) *replyDrop {
 		}
 	}
 	p.drops = slices.DeleteFunc(p.drops, func(d *replyDrop) bool { return d.n == 0 })
-	return dropped
+	return command, dropped
 }
 
 func (p *proxy) close(r *relay) {

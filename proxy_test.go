@@ -31,6 +31,7 @@ type proxy struct {
 	drops    []*replyDrop
 	relays   map[*relay]bool
 	asked    []string
+	answered []string
 	accepted int
 }
 
@@ -139,6 +140,23 @@ func (p *proxy) requests() []string {
 	return slices.Clone(p.asked)
 }
 
+// replies lists what clients were answered, likewise.
+func (p *proxy) replies() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.answered)
+}
+
+// clients are the ports that the living connections come from.
+func (p *proxy) clients() (ports []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.relays {
+		ports = append(ports, r.client.RemoteAddr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
 // connections is how many were accepted since the last forget.
 func (p *proxy) connections() int {
 	p.mu.Lock()
@@ -150,7 +168,7 @@ func (p *proxy) connections() int {
 func (p *proxy) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked, p.accepted = nil, 0
+	p.asked, p.answered, p.accepted = nil, nil, 0
 }
 
 // behave takes on a mode, and opens the port again if it was closed.
