@@ -105,11 +105,3 @@ func handover(t *testing.T, log, first, second string) time.Duration {
 	}
 	return time.Duration(b[0].at - a[len(a)-1].at)
 }
-
-// rounds are few by default, many with ONCEONLY_TEST_LONG.
-func rounds(few, many int) int {
-	if os.Getenv("ONCEONLY_TEST_LONG") != "" {
-		return many
-	}
-	return few
-}
