@@ -79,6 +79,13 @@ func (p *proxy) refuse() {
 	if p.listener != nil {
 		p.listener.Close()
 		p.listener = nil
+		eventually(p.t, "the port is closed", func() bool { // a process that another test starts has it, too, until its exec
+			c, err := net.Dial("tcp", p.address())
+			if err == nil {
+				c.Close()
+			}
+			return err != nil
+		})
 	}
 	p.endAll(true)
 }
