@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"onceonly/scripts/resp"
 )
 
 // Redis accepts a connection, and then says nothing, or nothing that can be understood.
@@ -103,7 +104,7 @@ func withholds(t *testing.T, target, command string) (url string, kept func() []
 		defer s.Close()
 		go func() { io.Copy(c, s); c.Close() }()
 		for in := bufio.NewReader(c); ; {
-			raw, words, err := readRESP(in)
+			raw, words, err := resp.Read(in)
 			if err != nil {
 				return
 			}

@@ -2,14 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"onceonly/scripts/resp"
 )
 
 // How the proxy carries requests and replies, one RESP value at a time, and where its misbehaviour happens.
@@ -64,7 +64,7 @@ func (p *proxy) accept() (misbehaviour, string) {
 func (p *proxy) up(r *relay) {
 	in := bufio.NewReader(r.client)
 	for {
-		raw, words, err := readRESP(in)
+		raw, words, err := resp.Read(in)
 		if err != nil {
 			p.close(r)
 			return
@@ -98,7 +98,7 @@ func (p *proxy) ask(command string) misbehaviour {
 func (p *proxy) down(r *relay) {
 	in := bufio.NewReader(r.server)
 	for {
-		raw, _, err := readRESP(in)
+		raw, _, err := resp.Read(in)
 		if err != nil {
 			if !p.now().toClient { // who swallows, swallows also the end of a connection
 				p.close(r)
@@ -178,52 +178,4 @@ func closeConn(c net.Conn, reset bool) {
 		t.SetLinger(0)
 	}
 	c.Close()
-}
-
-// readRESP reads one value of RESP 2 or 3 as it is, and the bulk strings in it. What is no RESP (TLS) comes as it came.
-func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
-	peeked, err := in.Peek(1)
-	if err != nil {
-		return nil, nil, err
-	}
-	first := peeked[0] // a copy: what was peeked changes with the next read
-	if !bytes.ContainsRune([]byte("+-:_#,($=!*~>%|"), rune(first)) {
-		raw = make([]byte, in.Buffered())
-		_, err = io.ReadFull(in, raw)
-		return raw, nil, err
-	}
-	line, err := in.ReadBytes('\n')
-	if err != nil {
-		return nil, nil, err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(line[1:])))
-	switch first {
-	case '$', '=', '!':
-		return readBulk(in, line, n)
-	case '%', '|':
-		n *= 2
-	case '*', '~', '>':
-	default:
-		n = 0
-	}
-	raw = line
-	for range n {
-		part, bulks, err := readRESP(in)
-		if err != nil {
-			return nil, nil, err
-		}
-		raw, words = append(raw, part...), append(words, bulks...)
-	}
-	return raw, words, nil
-}
-
-func readBulk(in *bufio.Reader, line []byte, n int) ([]byte, []string, error) {
-	if n < 0 {
-		return line, nil, nil
-	}
-	body := make([]byte, n+2)
-	if _, err := io.ReadFull(in, body); err != nil {
-		return nil, nil, err
-	}
-	return append(line, body...), []string{string(body[:n])}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"onceonly/scripts/resp"
 )
 
 // A Redis that behaves badly, as a test wants it to: here is what a test can ask of the proxy, and whether it keeps its
@@ -214,7 +216,7 @@ func TestProxy(t *testing.T) {
 		defer c.Close()
 		fmt.Fprintf(c, "*1\r\n$%d\r\n%s\r\n", len(words), words)
 		c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		raw, _, err := readRESP(bufio.NewReader(c))
+		raw, _, err := resp.Read(bufio.NewReader(c))
 		switch {
 		case err == nil:
 			return strings.TrimSpace(string(raw))
