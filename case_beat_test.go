@@ -75,7 +75,7 @@ func beatsBy(log, host string) []beat {
 	return slices.DeleteFunc(beatsOf(log), func(b beat) bool { return b.host != host })
 }
 
-// words are the signs of life without the ticks.
+// beatWords are the signs of life without the ticks.
 func beatWords(log string) (words []string) {
 	for _, b := range beatsOf(log) {
 		if b.word != "tick" {
@@ -83,6 +83,16 @@ func beatWords(log string) (words []string) {
 		}
 	}
 	return words
+}
+
+// beatWhole are the signs of a command that ran once, on web-1, to its end, and was never told to stop.
+var beatWhole = []string{"web-1 begin", "web-1 end"}
+
+func wantWhole(t *testing.T, log string) {
+	t.Helper()
+	if got := beatWords(log); !slices.Equal(got, beatWhole) {
+		t.Errorf("%q", got)
+	}
 }
 
 // beating is the command.

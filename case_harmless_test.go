@@ -76,14 +76,7 @@ func TestGuardLife(t *testing.T) {
 		t.Errorf("after HUP INT QUIT TERM: guards %v, want %d", now, first)
 	}
 	unix.Kill(first, unix.SIGKILL)
-	var second int
-	eventually(t, "another guard", func() bool {
-		now := guardsOf(group)
-		if len(now) == 1 {
-			second = now[0]
-		}
-		return len(now) == 1 && second != first
-	})
+	guardOf(t, group, first)
 	for _, proc := range processes() {
 		if proc.pid == first && proc.parent == p.Process.Pid {
 			t.Errorf("the killed guard is still there, in state %s", proc.state)
@@ -91,9 +84,7 @@ func TestGuardLife(t *testing.T) {
 	}
 	p.wait().want(t, 0, "")
 	eventually(t, "the guard is gone", func() bool { return len(guardsOf(group)) == 0 })
-	if got := beatWords(log); !slices.Equal(got, []string{"web-1 begin", "web-1 end"}) {
-		t.Errorf("%q", got)
-	}
+	wantWhole(t, log)
 	wantEntry(t, "j", "done", 0, "", "")
 }
 

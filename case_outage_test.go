@@ -61,9 +61,7 @@ func TestCaseHiccups(t *testing.T) {
 		step.do()
 	}
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+"){0,2}")
-	if got := beatWords(log); !slices.Equal(got, []string{"web-1 begin", "web-1 end"}) {
-		t.Errorf("%q", got)
-	}
+	wantWhole(t, log)
 	wantEntry(t, "j", "done", 0, "", "")
 }
 
@@ -83,9 +81,7 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 {
 		t.Errorf("entry %+v", e)
 	}
-	if got := beatWords(log); !slices.Equal(got, []string{"web-1 begin", "web-1 end"}) {
-		t.Errorf("%q", got)
-	}
+	wantWhole(t, log)
 }
 
 // Redis is cut off at a random moment, in one of several ways, from a command that is deaf to TERM. Its last sign of life

@@ -233,9 +233,7 @@ func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 			px.pass()
 			px.resetOnce()
 			h.run(caseRun("last", "", "true")...).want(t, 0, "")
-			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-				t.Errorf("entry %+v, kept %v", e, h.kept())
-			}
+			wantDelivered(t, r, h)
 		})
 	}
 }

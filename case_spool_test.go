@@ -75,6 +75,27 @@ func spoolEnd(t *testing.T, r *redisServer, h *host, job, status string, options
 	return got
 }
 
+// spooling is an onceonly that has kept its end, and tries in vain to write it.
+func spooling(t *testing.T) (*redisServer, *host, *caseProc) {
+	t.Helper()
+	r, e := newDurableRedis(t), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	return r, h, p
+}
+
+// wantDelivered fails the test if the ledger does not say that j is done, or there is still something to deliver.
+func wantDelivered(t *testing.T, r *redisServer, h *host) {
+	t.Helper()
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
+}
+
 // Redis dies just before the end: 74, one line, a file that only its owner reads. The next onceonly on that host, of any
 // job, delivers it: the entry is done, the file gone. To deliver it twice does no harm.
 func TestSpoolDelivered(t *testing.T) {
@@ -163,9 +184,7 @@ func TestSpoolOtherLedgers(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	h.run(caseRun("other", "", "true")...).want(t, 0, "")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
+	wantDelivered(t, r, h)
 }
 
 // An end that comes after another attempt has begun is told by whoever delivers it, counted, and overwrites nothing.
@@ -191,37 +210,21 @@ func TestSpoolStale(t *testing.T) {
 // onceonly is killed while it tries in vain to write the end: it lies in the spool already.
 func TestSpoolSurvivesAKill(t *testing.T) {
 	t.Parallel()
-	r, e := newDurableRedis(t), newEnder(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
-	eventually(t, "the command runs", e.up)
-	r.stop()
-	e.end(t)
-	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	r, h, p := spooling(t)
 	p.say(unix.SIGKILL)
 	p.wait()
 	back(t, r)
 	h.run(caseRun("next", "", "true")...).want(t, 0, "")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
+	wantDelivered(t, r, h)
 }
 
 // Redis is back before the lease is over: the end is written, the file removed, and all is silent but for the warning.
 func TestSpoolRemovedWhenWritten(t *testing.T) {
 	t.Parallel()
-	r, e := newDurableRedis(t), newEnder(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
-	eventually(t, "the command runs", e.up)
-	r.stop()
-	e.end(t)
-	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	r, h, p := spooling(t)
 	back(t, r)
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
+	wantDelivered(t, r, h)
 }
 
 // Several onceonlys deliver the same spool at once: nothing is told, nothing set aside.

@@ -9,6 +9,12 @@ import (
 
 func TestLuaResolve(t *testing.T) {
 	t.Parallel()
+	const reran = `
+		begin a.1 s1 -> run 1
+		failed a.1 -> ok
+		begin b.1 s1 rerun=why -> run 2
+		failed b.1 -> ok
+		resolve reopened s1 -> settled`
 	tellLua(t, []luaStory{
 		{"uncertain, done by hand", `
 			begin a.1 s1 -> run 1
@@ -136,12 +142,7 @@ func TestLuaResolve(t *testing.T) {
 			begin b.1 s1 -> run 2
 			meta count_uncertain -> 1`},
 		// One attempt more than there were, whatever the line says: a rerun is not counted among the allowed.
-		{"reopened after a rerun", `
-			begin a.1 s1 -> run 1
-			failed a.1 -> ok
-			begin b.1 s1 rerun=why -> run 2
-			failed b.1 -> ok
-			resolve reopened s1 -> settled
+		{"reopened after a rerun", reran + `
 			begin c.1 s1 -> run 3
 			failed c.1 -> ok
 			begin d.1 s1 -> failed told`},
@@ -154,12 +155,7 @@ func TestLuaResolve(t *testing.T) {
 			begin c.1 s1 attempts=2 -> run 3
 			failed c.1 -> ok
 			begin d.1 s1 attempts=2 -> failed told`},
-		{"reopened, and that one never started", `
-			begin a.1 s1 -> run 1
-			failed a.1 -> ok
-			begin b.1 s1 rerun=why -> run 2
-			failed b.1 -> ok
-			resolve reopened s1 -> settled
+		{"reopened, and that one never started", reran + `
 			begin c.1 s1 -> run 3
 			unstarted c.1 -> ok
 			begin d.1 s1 -> run 3
