@@ -85,12 +85,10 @@ func beatWords(log string) (words []string) {
 	return words
 }
 
-// beatWhole are the signs of a command that ran once, on web-1, to its end, and was never told to stop.
-var beatWhole = []string{"web-1 begin", "web-1 end"}
-
+// wantWhole fails the test unless a command ran once, on web-1, to its end, and was never told to stop.
 func wantWhole(t *testing.T, log string) {
 	t.Helper()
-	if got := beatWords(log); !slices.Equal(got, beatWhole) {
+	if got := beatWords(log); !slices.Equal(got, []string{"web-1 begin", "web-1 end"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -194,18 +194,18 @@ func TestGuardKilledInTheFirstSecond(t *testing.T) {
 // has begun since: the command was not stopped, it has succeeded, so the slot is done. (DESIGN §4: failed is …)
 func TestGuardFrozenWhileTheCommandEnds(t *testing.T) {
 	t.Parallel()
-	log, h := filepath.Join(t.TempDir(), "log"), newHost(t, "web-1")
-	args := caseRun("j", "--lease 2s --attempts 2 --exit-done 9", beating(t, log, "20ms", "1400ms")...)
+	e, h := newEnder(t), newHost(t, "web-1")
+	args := caseRun("j", "--lease 2s --attempts 2 --exit-done 9", e.command("0")...)
 	p := caseStart(t, h.command(args...))
-	guardOf(t, groupOf(t, log, "web-1"))
+	guardOf(t, childOf(t, p.Process.Pid))
 	p.say(unix.SIGSTOP)
-	eventually(t, "the command ends", func() bool { return slices.Equal(beatWords(log), beatWhole) })
+	e.end(t)
 	eventually(t, "the lease is over", func() bool { return !isHeld(t, "j") })
 	p.say(unix.SIGCONT)
 	p.wait().want(t, 0, "")
 	wantEntry(t, "j", "done", 0, "", "")
 	h.run(args...).want(t, 9, "")
-	if n := len(slices.DeleteFunc(beatWords(log), func(w string) bool { return w != "web-1 begin" })); n != 1 {
+	if n := len(lines(e.upFile)); n != 1 {
 		t.Errorf("%d starts", n)
 	}
 }
