@@ -19,7 +19,7 @@ var byOptions = append([]*option{
 }, commonOptions...)
 
 var stopOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 }, byOptions...)
 
 // A hand is one command typed by a person.

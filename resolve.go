@@ -8,7 +8,7 @@ import (
 // Settling a slot by hand, on the record: it is done, or it may be asked for once more.
 
 var resolveOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "done", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.done, v) }},
 	{name: "reopen", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.reopen, v) }},
 }, byOptions...)

@@ -14,7 +14,7 @@ import (
 const waitPatience = 5 * time.Minute // --redis-wait of wait, unless given: who waits can wait for Redis, too
 
 var waitOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "timeout", line: true, set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
 }, commonOptions...)
 
