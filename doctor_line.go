@@ -46,7 +46,7 @@ func (p *patient) say(level, text, hint string) {
 
 // checkLine checks a line that has onceonly in it.
 func (d *doctor) checkLine(l cronLine, system bool) {
-	if !strings.Contains(strings.Join([]string{l.fields, l.user, l.command}, " "), "onceonly") {
+	if !strings.Contains(strings.Join([]string{l.fields, l.user, l.command, l.input}, " "), "onceonly") {
 		return
 	}
 	p := &patient{doctor: d, at: l}
@@ -63,7 +63,7 @@ func (d *doctor) checkLine(l cronLine, system bool) {
 		return
 	}
 	found, err := uses(l.command)
-	if l.input {
+	if l.input != "" {
 		p.say(failure, "cron ends the command at %, what follows is its standard input", `\%, or --expand and {date}`)
 		return
 	}
