@@ -131,6 +131,8 @@ func TestCheck(t *testing.T) {
 		`onceonly: pay 2025-06-10: cannot tell: Redis at 127.0.0.1:1 not reached in 0s: connection refused\n`)
 	h.run("check").want(t, exitUsage, "onceonly: check: not inside a run: no ONCEONLY_JOB\nonceonly: hint: it is for the command of onceonly run\n")
 	h.run(append(inside(), "ONCEONLY_FENCING_TOKEN=x onceonly check")...).wantLike(t, exitUsage, "onceonly: check: not inside a run: no run ID or token of onceonly\n.*")
+	h.run(append(inside(), "ONCEONLY_JOB=-x onceonly check")...).want(t, exitUsage,
+		"onceonly: ONCEONLY_JOB \"-x\": a name is 1 to 200 bytes of printable UTF-8 and does not begin with \"-\"\n")
 	h.run("check", "pay").want(t, exitUsage, "onceonly: check: \"pay\" left over\n")
 }
 
