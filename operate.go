@@ -74,7 +74,7 @@ func (h *hand) state(date string) (*jobState, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs[0].abroad = abroad(jobs[0].meta["zone"])
+	jobs[0].seenFrom(h.settings)
 	return jobs[0], nil
 }
 
@@ -105,8 +105,8 @@ func (h *hand) by() string {
 }
 
 // toSettle is what to type about a slot that waits for a person.
-func toSettle(job, slot, how string) string {
-	return "onceonly resolve " + quoteWord(job) + " --date " + slot + " " + how + " --reason TEXT"
+func toSettle(typed, slot, how string) string {
+	return "onceonly resolve " + typed + " --date " + slot + " " + how + " --reason TEXT"
 }
 
 // A stopReply is stop.lua's: what became of the stop, and whom it met.

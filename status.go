@@ -52,15 +52,15 @@ func status(args []string, s *settings, w io.Writer) error {
 		return err
 	}
 	for _, j := range jobs {
-		j.abroad = abroad(j.meta["zone"])
+		j.seenFrom(s)
 	}
 	return cmp.Or(a.print(w, jobs), err, a.verdict(jobs))
 }
 
-// abroad says whether this host's zone is not the job's.
-func abroad(zone string) bool {
+// seenFrom adds what a command to type depends on: how the job was asked for, and this host's zone.
+func (j *jobState) seenFrom(s *settings) {
 	here, _, err := hostZone("", "", os.LookupEnv)
-	return err == nil && here.String() != zone
+	j.typed, j.abroad = s.typed(j.job), err == nil && here.String() != j.meta["zone"]
 }
 
 // print writes the view.
@@ -109,6 +109,7 @@ type jobState struct {
 	pause          *pause     // the one that is in force
 	chosen         *slotState // by --date
 	abroad         bool       // this host's zone is another one
+	typed          string     // the job, as a command to type names it
 }
 
 // A slotState is a slot, and what is known of its newest attempt.
@@ -175,8 +176,8 @@ func newJobState(namespace, name string, answer any) *jobState {
 	if len(a) != 11 {
 		panic("look.lua and status.go disagree")
 	}
-	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
-		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
+	j := &jobState{namespace: namespace, job: name, typed: quoteWord(name), now: number(text(a[0])), lock: text(a[1]),
+		ttl: a[2].(int64), fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
 		late: lateAfter}
 	for slot, raw := range pairs(a[6]) {
 		if e, err := readEntry(raw); err == nil {

@@ -184,10 +184,7 @@ func (w *waiter) over(r *waitReply) (*exit, bool) {
 	if r == nil {
 		return nil, false
 	}
-	settle := ""
-	if w.j != nil {
-		settle = toSettle(w.job, w.j.label(w.slot), "--done or --reopen,")
-	}
+	settle := toSettle(w.j.typed, w.j.label(w.slot), "--done or --reopen,")
 	switch r.Verdict {
 	case "done":
 		return nil, true
