@@ -13,6 +13,20 @@ import (
 
 // Pausing a job in the whole fleet, and stopping its holder: who, when and why is told.
 
+// What somebody gave as reason is one line wherever it is told, and moves no cursor.
+func TestPauseReason(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	h.run(caseRun("j", "", "true")...).want(t, 0, "")
+	h.run("pause", "j", "--reason", "two\nlines \x1b[31m").want(t, 0, "")
+	for _, r := range []result{h.run("explain", "--job", "j", "--", "true"), h.run("status", "j"), h.run("status", "j", "--date", caseDay),
+		h.run("run", "-v", "--job", "j", "--", "true"), h.run("status", "--brief")} {
+		if said := r.stdout + r.stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "two\nlines") {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
 // A pause keeps every host from starting, on the record, until it is resumed; nothing is made up for.
 func TestPause(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func (c *call) foretell(w io.Writer, r *reply) *exit {
 		return &exit{status: 1}
 	}
 	refusal := c.refuse(r)
-	fmt.Fprintf(w, "%s\n", refusal.msg)
+	fmt.Fprintf(w, "%s\n", oneLine(refusal.msg))
 	if refusal.hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", refusal.hint)
 	}
