@@ -200,6 +200,35 @@ func TestDoctorRights(t *testing.T) {
 	hasNot(t, h.run("doctor").stdout, "not read: Redis")
 }
 
+// SH-32: in a cluster a user wants rights besides, which the manual names; without them doctor says which.
+func TestDoctorClusterRights(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	clusterUp(t, r)
+	allow := func(words ...string) {
+		t.Helper()
+		var rule []any
+		for _, word := range words {
+			rule = append(rule, word)
+		}
+		if err := r.rdb.Do(ctx, rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(manualRights(t)...)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS=redis+cluster://cron:PASSWORD@"+r.address(), "ONCEONLY_NAMESPACE=onceonly")
+	want := "user cron may not CLUSTER|SLOTS"
+	h.run(caseRun("j", "", "true")...).want(t, 77, "onceonly: j "+caseDay+": not run: "+want+"\nonceonly: hint: "+rightsHint+"\n")
+	got := h.run("doctor")
+	if rows := rowsOf(got.stdout, "redis", "ledger", "rights"); got.status != 1 || !slices.Equal(rows, []string{"FAIL redis " + want + " hint: " + rightsHint}) {
+		t.Errorf("%v", got)
+	}
+	allow("ACL", "SETUSER", "cron", clusterRights[0])
+	h.run(caseRun("j", "", "true")...).want(t, 0, "")
+	has(t, h.run("doctor").stdout, "ok    rights   user cron may do all that is needed")
+}
+
 // The rights that doctor asks for are those of the manual.
 func TestDoctorNeeds(t *testing.T) {
 	t.Parallel()
