@@ -124,6 +124,8 @@ func TestDoctorBadRedis(t *testing.T) {
 			"ok redis SOCKET, master, Redis "}},
 		"away": {url: func(*redisServer) string { return "redis://127.0.0.1:1" }, status: 1, rows: []string{
 			"FAIL redis 127.0.0.1:1 not reached in 1s: connection refused"}, not: "memory"},
+		"no such certificate": {url: func(*redisServer) string { return "rediss://127.0.0.1:1?ca=/no/such/file" }, status: 1,
+			rows: []string{"FAIL redis /no/such/file: no such file or directory"}, not: "not reached"},
 		"TLS by mistake": {url: func(r *redisServer) string { return "rediss://" + r.address() }, status: 1, rows: []string{
 			"FAIL redis ADDRESS not reached in 1s: "}},
 	} {

@@ -249,7 +249,10 @@ func (s *settings) redisURL() (*server, error) {
 	if err != nil {
 		return nil, usage(from+": "+err.Error(), "")
 	}
-	return v, v.secure()
+	if err := v.secure(); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // together refuses options that do not go together, and settles which of two that exclude each other is meant.
