@@ -20,6 +20,10 @@ var cronName = pattern(`^[A-Za-z0-9_-]+$`)
 var leftover = pattern(`^\.|~$|\.(dpkg|ucf|rpm)[a-z-]*$`)
 
 func (d *doctor) checkCrontab(c *crontab) {
+	inFolder, name := filepath.Dir(c.file) == cronFolder, filepath.Base(c.file)
+	if inFolder && leftover().MatchString(name) {
+		return
+	}
 	before := len(d.findings)
 	for _, l := range c.lines {
 		d.checkLine(l, c.column)
@@ -33,14 +37,10 @@ func (d *doctor) checkCrontab(c *crontab) {
 	if c.unended {
 		say("no newline at the end: cron ignores the file", "")
 	}
-	if len(d.named) > 0 && filepath.Dir(c.file) != cronFolder {
+	if len(d.named) > 0 && !inFolder {
 		return
 	}
-	if filepath.Dir(c.file) == cronFolder && !cronName().MatchString(filepath.Base(c.file)) {
-		if leftover().MatchString(filepath.Base(c.file)) {
-			d.findings = d.findings[:before]
-			return
-		}
+	if inFolder && !cronName().MatchString(name) {
 		say("only letters, digits, - and _ may be in its name: Debian's cron ignores the file", "mv "+quoteWord(c.file)+" "+quoteWord(plainName(c.file)))
 	}
 	if c.column {

@@ -161,6 +161,17 @@ func TestDoctorIll(t *testing.T) {
 	}
 }
 
+// What an editor or a package manager has left in /etc/cron.d does not take names from lines that cron reads.
+func TestDoctorLeftover(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	c.put("/etc/cron.d/.shop.swp", 0o644, "0 3 * * * root onceonly run --job b -- /bin/before\n")
+	c.put("/etc/cron.d/shop", 0o644, "0 3 * * * root onceonly run --job b -- /bin/true\n")
+	c.put("/bin/true", 0o755, "")
+	out, _ := c.examine()
+	hasWords(t, out, "/etc/cron.d/shop ok line 1 b 0 3 * * * day next ")
+}
+
 // The file of options: absent, with a mistake, without its reader; what stands in it is not repeated where it is secret.
 func TestDoctorConfig(t *testing.T) {
 	t.Parallel()
