@@ -172,6 +172,21 @@ func TestDoctorLeftover(t *testing.T) {
 	hasWords(t, out, "/etc/cron.d/shop ok line 1 b 0 3 * * * day next ")
 }
 
+// Of the other commands, too, it is looked whether cron finds onceonly, and whether their user can read its options.
+func TestDoctorOtherCommands(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	c.env["ONCEONLY_CONFIG"] = c.put("/etc/onceonly.conf", 0o640, "ONCEONLY_TZ=UTC\n")
+	c.put("/etc/crontab", 0o644, "* * * * * root /opt/onceonly status --metrics\n* * * * * root onceonly status --metrics\n"+
+		"* * * * * nobody onceonly status --metrics\n")
+	out, status := c.examine()
+	hasWords(t, out, "FAIL line 1 - * * * * * - /opt/onceonly is not there, or not executable", "FAIL path onceonly is not in cron's PATH",
+		"FAIL line 3 - * * * * * - user nobody cannot read "+c.env["ONCEONLY_CONFIG"])
+	if status != 1 {
+		t.Errorf("status %d", status)
+	}
+}
+
 // The file of options: absent, with a mistake, without its reader; what stands in it is not repeated where it is secret.
 func TestDoctorConfig(t *testing.T) {
 	t.Parallel()
