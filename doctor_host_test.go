@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -185,6 +187,35 @@ func TestDoctorOtherCommands(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d", status)
 	}
+}
+
+// That nothing is run here is told where all crontabs were read, whatever Redis has refused to say.
+func TestDoctorNothingRuns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		unread func(*doctor)
+		says   []string
+	}{
+		{func(d *doctor) { d.cannotRead("Redis's version", "user cron may not INFO") },
+			[]string{"no line of onceonly in the crontabs of this host"}},
+		{func(d *doctor) { d.refused("/etc/cron.d/shop", fs.ErrPermission) }, nil},
+	} {
+		d := &doctor{settings: defaults()}
+		c.unread(d)
+		d.checkThatSomethingRuns()
+		var says []string
+		for _, f := range d.findings {
+			says = append(says, f.Text)
+		}
+		if !slices.Equal(says, c.says) {
+			t.Errorf("%q, want %q", says, c.says)
+		}
+	}
+	out, _ := newClinic(t).examine()
+	has(t, out, "warn  crontabs no line of onceonly in the crontabs of this host")
+	file := filepath.Join(t.TempDir(), "crontab")
+	caseTouch(t, file, "0 2 * * * true\n")
+	hasWords(t, newHost(t, "web-1").run("doctor", "--offline", file).stdout, "warn crontabs no line of onceonly in "+file)
 }
 
 // The file of options: absent, with a mistake, without its reader; what stands in it is not repeated where it is secret.

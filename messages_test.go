@@ -60,7 +60,6 @@ var untested = []string{
 	"its ledger is not the one above, but in Redis at ",
 	"let the job's user write into it, or ONCEONLY_STATE_DIR=DIRECTORY",
 	"name it in full, or set PATH in the crontab",
-	"no line of onceonly in those %s",
 	"none: there is nothing that Sentinel could make the master",
 	"not owned by root: cron ignores the file",
 	"onceonly pause JOB [--until TIME] [--reason TEXT]",
