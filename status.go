@@ -126,8 +126,7 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string `json:"into"`
-	Behind     string `json:"behind"` // skipped: the slot that was running
+	Behind string `json:"behind"` // skipped: the slot that was running
 }
 
 // readEntry reads an entry for people: of one that was settled by hand the newest real attempt is shown.

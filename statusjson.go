@@ -296,7 +296,7 @@ func (j *jobState) slotJSON(s *slotState) slotJSON {
 	if e == nil {
 		return o
 	}
-	o.MergedInto, o.StaleReports = known(e.MergedInto), e.Stale
+	o.MergedInto, o.StaleReports = known(e.Into), e.Stale
 	if r := e.Resolved; r != nil {
 		o.Resolved = &resolvedJSON{known(r.As), known(r.By), j.at(r.At), known(r.Reason)}
 	}

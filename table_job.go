@@ -155,7 +155,7 @@ func (j *jobState) note(s *slotState) string {
 		add(e.Resolved.As == "reopened", "reopened by "+who)
 		add(e.Resolved.As != "reopened", "resolved by "+who)
 	}
-	add(e.MergedInto != "", "with "+j.label(e.MergedInto))
+	add(e.Into != "", "with "+j.label(e.Into))
 	add(e.Behind != "", j.behind(e.Behind, s.name)+" was running")
 	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout" && e.Reason != "reopened", strings.ReplaceAll(e.Reason, "_", " "))
 	add(e.Rerun != "", "rerun")
