@@ -151,12 +151,12 @@ func TestStopIsOnTheRecord(t *testing.T) {
 	held := newHost(t, "web-3").hold(log, "run", "--job", "sync", "--date", "yesterday", "--lease", "2s", "--kill-after", "1s")
 	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
 	pid := entryOf(t, "sync", yesterday).PID
-	h.run("stop", "sync", "--date", "today", "--reason", "x").wantLike(t, exitNoJob,
+	h.run("stop", "sync", "--date", "today", "--reason", "x").wantLike(t, exitNo,
 		fmt.Sprintf(`onceonly: sync \S+: not running; %s is, on web-3:%d\n`, yesterday, pid))
 	h.run("stop", "-v", "--reason", "hangs on NFS", "sync", "--date", "yesterday").wantLike(t, 0,
 		fmt.Sprintf(`onceonly: sync %s: asked web-3:%d to stop; it will hear within [0-2]s\n`, yesterday, pid))
 	held.wait().want(t, exitNotDone, "onceonly: sync "+yesterday+": stopped by "+h.who()+": \"hangs on NFS\"\n")
-	h.run("stop", "sync", "--reason", "x").want(t, exitNoJob, "onceonly: sync: nobody holds it\n")
+	h.run("stop", "sync", "--reason", "x").want(t, exitNo, "onceonly: sync: nobody holds it\n")
 	view := h.run("status", "sync", "--date", "yesterday").stdout
 	for _, want := range []string{h.who() + ` +stop              "hangs on NFS"`, `web-3:\d+ +attempt 1 failed  TERM, stopped by ` + h.who()} {
 		if !regexp.MustCompile(`(?m)^(\d\d-\d\d )?[0-9:]{8}  ` + want + `$`).MatchString(view) {

@@ -152,7 +152,7 @@ func TestResolveNeverBegan(t *testing.T) {
 	h.run("run", "--job", "invoice", "--schedule", "0 0 * * *", "--", "true").want(t, 0, "")
 	h.run("run", "--job", "invoice", "--schedule", "0 0 * * *", "--date", "2025-06-01", "--", "true").want(t, 0, "")
 	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
-	h.run("resolve", "invoice", "--date", "yesterday", "--reopen", "--reason", "x").want(t, exitNoJob,
+	h.run("resolve", "invoice", "--date", "yesterday", "--reopen", "--reason", "x").want(t, exitNo,
 		"onceonly: invoice "+yesterday+": nothing to reopen: it runs when it is asked for\n"+
 			"onceonly: hint: onceonly run --job invoice --date "+yesterday+" -- COMMAND\n")
 	for _, date := range []string{"yesterday", "2025-06-02"} {

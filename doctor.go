@@ -17,8 +17,6 @@ import (
 // What is wrong here: the configuration, Redis, this host, its crontabs. Nothing is written, to Redis or elsewhere. What
 // cannot be read is told, and is no mistake.
 
-const exitFailing = 1 // something would run twice, on a wrong date, or not at all
-
 // Levels. Only a failure is an exit status.
 const (
 	fine    = "ok"

@@ -24,7 +24,7 @@ func (d *doctor) print(w io.Writer) *exit {
 		return e
 	}
 	if d.count(failure) > 0 {
-		return &exit{status: exitFailing}
+		return &exit{status: exitNo}
 	}
 	return nil
 }

@@ -154,8 +154,8 @@ func (h *hand) stopped(j *jobState, r *stopReply) error {
 			brief(hears))
 		return nil
 	case "other":
-		return &exit{status: exitNoJob, msg: fmt.Sprintf("%s %s: not running; %s is, on %s", h.job, j.label(j.chosen.name),
+		return &exit{status: exitNo, msg: fmt.Sprintf("%s %s: not running; %s is, on %s", h.job, j.label(j.chosen.name),
 			j.label(r.Slot), holderOf(r.Entry))}
 	}
-	return &exit{status: exitNoJob, msg: h.job + ": nobody holds it"}
+	return &exit{status: exitNo, msg: h.job + ": nobody holds it"}
 }

@@ -81,7 +81,7 @@ func (h *hand) resolved(j *jobState, r *resolveReply) error {
 		h.voice.normally("%s: %s already", name, map[bool]string{false: "done", true: "reopened"}[h.reopen])
 		return nil
 	case "nothing":
-		return &exit{status: exitNoJob, msg: name + ": nothing to reopen: it runs when it is asked for", hint: run}
+		return &exit{status: exitNo, msg: name + ": nothing to reopen: it runs when it is asked for", hint: run}
 	case "old":
 		return &exit{status: exitNotDone, msg: fmt.Sprintf(
 			"%s: not settled: the ledger reaches back to %s, nobody can say whether it ran", name, j.label(r.Oldest))}

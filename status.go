@@ -14,7 +14,6 @@ import (
 // What ran, where, when, how it ended: of all jobs, of one job, of one slot. Nothing is written to Redis.
 
 const (
-	exitNoJob     = 1
 	statusWait    = 10 * time.Second // --redis-wait, unless given: a person is waiting
 	lateAfter     = 15 * time.Minute // a due slot is pending until then, unless --late says otherwise
 	attentionDays = 30
@@ -48,7 +47,7 @@ func status(args []string, s *settings, w io.Writer) error {
 		m := &machine{up: err == nil, took: time.Since(began), ahead: r.ahead, dir: stateDir(s.stateDir, os.LookupEnv)}
 		return cmp.Or(a.printMetrics(w, jobs, m), err)
 	}
-	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
+	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNo) {
 		return err
 	}
 	for _, j := range jobs {

@@ -118,7 +118,7 @@ func (w *waiter) find() error {
 		return nil
 	}
 	j, err := w.state("")
-	if no := (*exit)(nil); errors.As(err, &no) && no.status == exitNoJob {
+	if no := (*exit)(nil); errors.As(err, &no) && no.status == exitNo {
 		w.meant = no.hint
 		w.bind(nil)
 		return nil
@@ -189,14 +189,14 @@ func (w *waiter) over(r *waitReply) (*exit, bool) {
 	case "done":
 		return nil, true
 	case "failed":
-		return &exit{status: exitNoJob, hint: settle, msg: fmt.Sprintf("%s: failed on %s at %s (%s), no attempt left", w.name(),
+		return &exit{status: exitNo, hint: settle, msg: fmt.Sprintf("%s: failed on %s at %s (%s), no attempt left", w.name(),
 			r.Entry.Host, w.clock(cmp.Or(r.Entry.Ended, r.Entry.Began)), endOf(r.Entry))}, true
 	case "uncertain":
-		return &exit{status: exitNoJob, hint: "find out, then " + settle, msg: fmt.Sprintf(
+		return &exit{status: exitNo, hint: "find out, then " + settle, msg: fmt.Sprintf(
 			"%s: uncertain: %s began at %s and never reported; it may have done all, part or nothing", w.name(),
 			holderOf(r.Entry), w.clock(r.Entry.Began))}, true
 	case "old":
-		return &exit{status: exitNoJob, msg: fmt.Sprintf("%s: the ledger reaches back to %s, nobody can say whether it ran",
+		return &exit{status: exitNo, msg: fmt.Sprintf("%s: the ledger reaches back to %s, nobody can say whether it ran",
 			w.name(), w.j.label(r.Oldest))}, true
 	}
 	return nil, false
