@@ -120,7 +120,7 @@ func cutPercent(s string) (command, input string) {
 	return b.String(), ""
 }
 
-var userName32 = pattern(`^[a-z_][a-z0-9_-]*\$?$`)
+var loginName = pattern(`^[a-z_][a-z0-9_-]*\$?$`)
 
 // guessColumn tells by the lines themselves whether a file that lies nowhere in particular has a user in each: it has, if
 // a line's second word after the fields is the one that begins a command, and the first looks like a user.
@@ -129,7 +129,7 @@ func guessColumn(text string) bool {
 	for _, l := range parseCrontab("", text, "", false).lines {
 		words, _ := takeWords(l.command, 2)
 		switch {
-		case len(words) < 2 || !userName32().MatchString(words[0]) || beginsCommand(words[0]):
+		case len(words) < 2 || !loginName().MatchString(words[0]) || beginsCommand(words[0]):
 			without++
 		case beginsCommand(words[1]):
 			with++

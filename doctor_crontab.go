@@ -75,7 +75,7 @@ func (p *patient) checkUser(column bool) bool {
 		return false
 	case column && p.here() && unknownUser(p.at.user):
 		p.say(failure, fmt.Sprintf("no user %q on this host: cron ignores the line", p.at.user), "")
-	case !column && len(first) > 1 && base(first[1]) == "onceonly" && userName32().MatchString(first[0]) && !beginsCommand(first[0]):
+	case !column && len(first) > 1 && base(first[1]) == "onceonly" && loginName().MatchString(first[0]) && !beginsCommand(first[0]):
 		p.say(failure, fmt.Sprintf("%q would be the command: only /etc/crontab and /etc/cron.d name users", first[0]), "")
 		return false
 	}
