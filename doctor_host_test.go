@@ -135,17 +135,12 @@ func TestDoctorIll(t *testing.T) {
 	c.put("/etc/cron.d/wide", 0o666, "0 3 * * * root onceonly run --job d -- true\n")
 	c.put("/var/spool/cron/crontabs/root", 0o600, "0 5 * * * root onceonly run -- x\nTZ=Pacific/Kiritimati\n0 6 * * * onceonly run --job e -- true\n")
 	c.put("/bin/true", 0o755, "")
-	os.MkdirAll(filepath.Join(c.env["ONCEONLY_STATE_DIR"], "undelivered"), 0o755)
-	for _, name := range []string{"a.json", "b.json", "undelivered/c.json"} {
-		os.WriteFile(filepath.Join(c.env["ONCEONLY_STATE_DIR"], name), nil, 0o600)
-	}
 	out, status := c.examine()
 	hasWords(t, out,
 		"1 option; readable by root; not by nobody",
 		"warn zone Pacific/Kiritimati, from ONCEONLY_TZ in "+c.env["ONCEONLY_CONFIG"]+"; cron fires by ",
 		"FAIL path onceonly is not in cron's PATH, /usr/bin:/bin hint: install it in /usr/bin",
 		"warn mail no MTA: what a job prints is thrown away by cron hint: ONCEONLY_LOG=both",
-		"writable; the ledger has not been told: 2 ends; set aside in undelivered: 1 end hint: read them",
 		"FAIL line 1 invoice 0 2 * * * day invoice is not in this line's PATH, /usr/bin:/bin hint: name it in full",
 		"user nobody cannot read "+c.env["ONCEONLY_CONFIG"]+" hint: chgrp onceonly, chmod 640",
 		`no user "nosuchuser" on this host: cron ignores the line`,
@@ -161,6 +156,35 @@ func TestDoctorIll(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d", status)
 	}
+}
+
+// The state directory: empty, with ends that are to be delivered, with such that no ledger took, with both, and closed. Its
+// name is no pattern.
+func TestDoctorSpool(t *testing.T) {
+	t.Parallel()
+	for _, s := range []struct {
+		kept []string
+		says string
+	}{
+		{nil, "ok spool DIR, writable, empty"},
+		{[]string{"a.json", "b.json"}, "warn spool DIR, writable; the ledger has not been told: 2 ends hint: the next onceonly run here delivers them"},
+		{[]string{"undelivered/c.json"}, "warn spool DIR, writable; set aside in undelivered: 1 end hint: read them, and settle their slots by hand"},
+		{[]string{"a.json", "undelivered/c.json"}, "warn spool DIR, writable; the ledger has not been told: 1 end; " +
+			"set aside in undelivered: 1 end hint: read them, and settle their slots by hand"},
+	} {
+		dir := filepath.Join(t.TempDir(), "state[1]")
+		for _, name := range s.kept {
+			os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
+			caseTouch(t, filepath.Join(dir, name), "{}")
+		}
+		r := newHost(t, "web-1", "ONCEONLY_STATE_DIR="+dir).run("doctor", "--offline")
+		hasWords(t, r.stdout, strings.Replace(s.says, "DIR", dir, 1))
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	caseTouch(t, file, "")
+	r := newHost(t, "web-1", "ONCEONLY_STATE_DIR="+file).run("doctor", "--offline")
+	hasWords(t, r.stdout, "warn spool "+file+", not writable: an end that Redis cannot be told is lost, and its slot uncertain "+
+		"hint: let the job's user write into it, or ONCEONLY_STATE_DIR=DIRECTORY")
 }
 
 // What an editor or a package manager has left in /etc/cron.d does not take names from lines that cron reads.
