@@ -73,6 +73,22 @@ func TestDisagreeMessages(t *testing.T) {
 		`Asia/Seoul \(web-1, since \d{4}-\d\d-\d\d\)`+"\nonceonly: hint: on every host ONCEONLY_TZ=Asia/Seoul in /etc/onceonly.conf, or --tz Asia/Seoul\n")
 }
 
+// TestZoneMessages: one line under two zones, where the ledger knows the job's, and where only --date has run.
+func TestZoneMessages(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	silent(t, "Seoul", h.run("run", "--job", "z", "--tz", "Asia/Seoul", "--", "true"))
+	newest, _ := shared.rdb.HGet(context.Background(), jobKeys(t, "z")[5], "current").Result()
+	day, _ := time.Parse(time.DateOnly, newest) // of which Seoul's clocks show the beginning on the day before in UTC
+	before := day.AddDate(0, 0, -1).Format(time.DateOnly)
+	h.run("run", "--job", "z", "--tz", "UTC", "--date", before, "--", "true").wantMatch(t, 78, `onceonly: z: not run: `+
+		`this line's zone is UTC, the job's is Asia/Seoul \(web-1, since \d{4}-\d\d-\d\d\), and their slots overlap \(`+before+" and "+newest+`\)`+
+		"\nonceonly: hint: on every host ONCEONLY_TZ=Asia/Seoul in /etc/onceonly.conf, or --tz Asia/Seoul\n")
+	silent(t, "by date", h.run("run", "--job", "d", "--tz", "Asia/Seoul", "--date", "2024-02-29", "--", "true"))
+	h.run("run", "--job", "d", "--tz", "UTC", "--date", "2024-02-28", "--", "true").want(t, 78, "onceonly: d: not run: this line's zone is UTC, "+
+		"web-1 had another one, and their slots overlap (2024-02-28 and 2024-02-29)\nonceonly: hint: onceonly status d --date 2024-02-29\n")
+}
+
 // TestStopMessages: what stop says, and the holder that is stopped; and a command that ends with 0 when it is told to.
 func TestStopMessages(t *testing.T) {
 	t.Parallel()

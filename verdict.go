@@ -172,7 +172,13 @@ func (c *call) disagree(r *reply) *exit {
 		e.msg = fmt.Sprintf("%s: not run: this line is '%s', that of %s is '%s', and their slots overlap (%s and %s)", job,
 			c.line, r.Other.Host, r.Other.line(), c.shown(c.slot.name), c.shown(r.Other.Slot))
 		e.hint = "give all hosts the same line: onceonly status " + c.typed(job) + " --hosts"
-		if c.line.String() == r.Other.line() {
+		switch {
+		case c.line.String() != r.Other.line():
+		case r.Zone == "" || r.Zone == c.line.zone.String(): // what the job's is says nothing of the other slot
+			e.msg = fmt.Sprintf("%s: not run: this line's zone is %s, %s had another one, and their slots overlap (%s and %s)",
+				job, c.line.zone, r.Other.Host, c.shown(c.slot.name), c.shown(r.Other.Slot))
+			e.hint = "onceonly status " + c.typed(job) + " --date " + c.shown(r.Other.Slot)
+		default:
 			e.msg = fmt.Sprintf("%s: not run: this line's zone is %s, the job's is %s (%s, since %s), and their slots overlap (%s and %s)",
 				job, c.line.zone, r.Zone, r.ZoneHost, c.day(number(r.ZoneSince)), c.shown(c.slot.name), c.shown(r.Other.Slot))
 			e.hint = fmt.Sprintf("on every host ONCEONLY_TZ=%s in %s, or --tz %[1]s", r.Zone, configFile)
