@@ -36,6 +36,9 @@ func TestUsageMessages(t *testing.T) {
 		{"run --redis redis://h?color=red true", "--redis: a URL of this form has no such parameter", ""},
 		{"stop j", "stop needs --reason", "onceonly stop JOB --reason TEXT"},
 		{"stop --reason x", "stop: no job", "onceonly stop JOB --reason TEXT"},
+		{"pause", "pause: no job", "onceonly pause JOB [--until TIME] [--reason TEXT]"},
+		{"pause j --until soon", `--until "soon": not a time`, "2026-12-01, 2026-12-01T06:00 or 2026-12-01T06:00:00+09:00"},
+		{"wait", "wait: no job", "onceonly wait JOB [--date SLOT] [--timeout DURATION]"},
 		{"status --date today", "status: --date needs a job", "onceonly status JOB --date today"},
 		{"status --hosts", "status: --hosts needs a job", "onceonly status JOB --hosts"},
 	} {

@@ -49,6 +49,17 @@ func TestWaitUncertain(t *testing.T) {
 		`onceonly: hint: find out, then onceonly resolve etl --date 2025-06-10 --done or --reopen, --reason TEXT\n`)
 }
 
+// An attempt that never reported, where another one may follow, is waited for: somebody may take over.
+func TestWaitTakeover(t *testing.T) {
+	t.Parallel()
+	web1, web2 := newHost(t, "web-1"), newHost(t, "web-2")
+	held := web1.hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "etl", "--date", "2025-06-10", "--attempts", "2", "--lease", "1s")
+	held.die()
+	eventually(t, "the lease is over", func() bool { return !isHeld(t, "etl") })
+	web2.run("wait", "--date", "2025-06-10", "etl", "--timeout", "100ms").wantLike(t, exitNotDone,
+		`onceonly: etl 2025-06-10: not done after 0s: attempt 1 began on web-1 at \d\d-\d\d \d\d:\d\d:\d\d\n`)
+}
+
 // Without a date it is the newest slot of the job's line: yesterday's being done is not enough.
 func TestWaitNewest(t *testing.T) {
 	t.Parallel()
