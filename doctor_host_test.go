@@ -135,13 +135,24 @@ func TestDoctorIll(t *testing.T) {
 	c.put("/etc/cron.d/wide", 0o666, "0 3 * * * root onceonly run --job d -- true\n")
 	c.put("/var/spool/cron/crontabs/root", 0o600, "0 5 * * * root onceonly run -- x\nTZ=Pacific/Kiritimati\n0 6 * * * onceonly run --job e -- true\n")
 	c.put("/bin/true", 0o755, "")
+	if os.Getuid() == 0 {
+		os.Chown(c.put("/etc/cron.d/given", 0o644, "0 3 * * * root onceonly run --job f -- true\n"), 65534, -1)
+	} else {
+		c.put("/etc/cron.d/given", 0o644, "0 3 * * * root onceonly run --job f -- true\n")
+	}
 	out, status := c.examine()
+	cron, err := systemZone()
+	if err != nil {
+		t.Fatal(err)
+	}
 	hasWords(t, out,
 		"1 option; readable by root; not by nobody",
-		"warn zone Pacific/Kiritimati, from ONCEONLY_TZ in "+c.env["ONCEONLY_CONFIG"]+"; cron fires by ",
-		"FAIL path onceonly is not in cron's PATH, /usr/bin:/bin hint: install it in /usr/bin",
+		"warn zone Pacific/Kiritimati, from ONCEONLY_TZ in "+c.env["ONCEONLY_CONFIG"]+"; cron fires by "+cron.String()+", from /etc/localtime "+
+			"hint: timedatectl set-timezone Pacific/Kiritimati, and restart cron",
+		"FAIL path onceonly is not in cron's PATH, /usr/bin:/bin hint: install it in /usr/bin, or name it in full in the crontabs",
+		"FAIL file not owned by root: cron ignores the file hint: chown root /etc/cron.d/given",
 		"warn mail no MTA: what a job prints is thrown away by cron hint: ONCEONLY_LOG=both",
-		"FAIL line 1 invoice 0 2 * * * day invoice is not in this line's PATH, /usr/bin:/bin hint: name it in full",
+		"FAIL line 1 invoice 0 2 * * * day invoice is not in this line's PATH, /usr/bin:/bin hint: name it in full, or set PATH in the crontab",
 		"user nobody cannot read "+c.env["ONCEONLY_CONFIG"]+" hint: chgrp onceonly, chmod 640",
 		`no user "nosuchuser" on this host: cron ignores the line`,
 		"/usr/bin/absent is not there, or not executable",
@@ -150,7 +161,8 @@ func TestDoctorIll(t *testing.T) {
 		"FAIL file only letters, digits, - and _ may be in its name: Debian's cron ignores the file hint: mv /etc/cron.d/shop.cron /etc/cron.d/shop-cron",
 		"FAIL file others than root may write to it: cron ignores the file hint: chmod 644 /etc/cron.d/wide",
 		`"root" would be the command: only /etc/crontab and /etc/cron.d name users`,
-		"TZ=Pacific/Kiritimati: Debian's cron hands it to the command and fires by ",
+		"TZ=Pacific/Kiritimati: Debian's cron hands it to the command and fires by "+cron.String()+
+			" hint: the hours in "+cron.String()+", and --tz Pacific/Kiritimati",
 	)
 	hasNot(t, out, "dpkg-old", "no Redis given")
 	if status != 1 {

@@ -34,25 +34,6 @@ var untested = []string{
 	"not the answer of a script of ours",
 	// Those below are tested in part, or not yet; none may be added.
 	"connection closed", // it may be seen as a reset
-	" % of maxmemory is used",
-	" does not reach them",
-	" is reached by this host alone: every other one would run the jobs, too",
-	"%d in step, %d not: %s",
-	"%s; cron fires by %s, from %s",
-	", and --tz ",
-	": when it is full no job starts",
-	"Valkey ",
-	"a failover now would forget what they lack",
-	"an address that all hosts reach, the same on each",
-	"chown root ",
-	"crontab lines have no Redis: ",
-	"install it in /usr/bin, or name it in full in the crontabs",
-	"its ledger is not the one above, but in Redis at ",
-	"name it in full, or set PATH in the crontab",
-	"none: there is nothing that Sentinel could make the master",
-	"not owned by root: cron ignores the file",
-	"the hours in ",
-	"timedatectl set-timezone %s, and restart cron",
 }
 
 // testTexts are the strings of the tests, but for those that only look at the manual or at the source, and the scripts.
