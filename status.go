@@ -67,10 +67,7 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 	text := ""
 	switch s := screenOf(w); {
 	case a.json:
-		var err error
-		if text, err = a.jsonOf(jobs); err != nil {
-			return err
-		}
+		text = a.jsonOf(jobs)
 	case a.brief:
 		text = a.briefly(jobs)
 	case a.job == "" && len(jobs) == 0:
