@@ -197,7 +197,7 @@ func (v *server) connect() redis.UniversalClient {
 	return redis.NewClient(v.options)
 }
 
-// failover asks the Sentinels, with the same credentials unless told otherwise, who the master is.
+// failover asks the Sentinels who the master is, without credentials unless they have some of their own.
 func (v *server) failover() *redis.FailoverOptions {
 	o := v.options
 	return &redis.FailoverOptions{MasterName: v.master, SentinelAddrs: v.hosts,

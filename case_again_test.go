@@ -58,7 +58,7 @@ func TestCaseAgainRefused(t *testing.T) {
 			lapse(t, job)
 			newHost(t, "web-2").run(caseRun(job, "--attempts 2", "sh", "-c", "exit 6")...).want(t, 6, "")
 		}, says: `onceonly: failed ` + caseDay + `: not run: failed on web-2 at [^\n]* \(exit 6\), no attempt left\n` +
-			`onceonly: hint: onceonly resolve failed --date ` + caseDay + ` --namespace ` + namespaceOf(t) + `.failed --done or --reopen, --reason TEXT\n`},
+			`onceonly: hint: onceonly resolve failed --namespace ` + namespaceOf(t) + `.failed --date ` + caseDay + ` --done or --reopen, --reason TEXT\n`},
 		"denied": {options: map[string]string{}, meddle: nil, says: `onceonly: denied ` + caseDay + `: not run: Redis at [^\n]*NOAUTH[^\n]*\n`},
 		"paused": {meddle: slotPause, says: ""},
 		"paused, verbose": {options: map[string]string{"verbose": "yes"}, meddle: slotPause,

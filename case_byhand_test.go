@@ -125,9 +125,6 @@ func TestCaseByHand(t *testing.T) {
 func TestCaseByHandStatus(t *testing.T) {
 	t.Parallel()
 	for name, line := range byHandLines {
-		if name == "namespace" { // status does not say again what it was asked with
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, log, at := newHost(t, "web-1"), filepath.Join(t.TempDir(), "log"), time.Now().Add(-20*time.Minute)
@@ -138,12 +135,39 @@ func TestCaseByHandStatus(t *testing.T) {
 				t.Fatal("it has not run")
 			}
 			slot := lines(log)[0]
-			shown := newHost(t, "web-2").run("status", line[1], "--date", slot)
+			shown := newHost(t, "web-2").run(append([]string{"status", line[1], "--date", slot}, namespaceIn(line)...)...)
 			if ran := typed(t, newHost(t, "web-2"), shown.stdout); ran != slot {
 				t.Errorf("it ran for %s, and %s has failed", ran, slot)
 			}
 		})
 	}
+}
+
+// namespaceIn is a line's --namespace, if it has one.
+func namespaceIn(line []string) []string {
+	if at := slices.Index(line, "--namespace"); at >= 0 {
+		return line[at : at+2]
+	}
+	return nil
+}
+
+// What is told of a job in a namespace that was an option names it, whichever command tells it.
+func TestTypedNamespace(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	const typed = "j --namespace TestTypedNamespace.b"
+	in := func(words ...string) result { return h.run(append(words, "--namespace", "TestTypedNamespace.b")...) }
+	h.run("run", "--job", "j", "--date", caseDay, "--namespace", "TestTypedNamespace.b", "--", "false").want(t, 1, "")
+	settle := "onceonly resolve " + typed + " --date " + caseDay + " --done "
+	hasWords(t, in("status", "j", "--date", caseDay).stdout, settle+"(or --reopen) --reason TEXT")
+	hasWords(t, in("wait", "j", "--date", caseDay).stderr, "hint: "+settle+"or --reopen, --reason TEXT")
+	hasWords(t, in("resolve", "j", "--date", caseDay, "--reopen", "--reason", "x", "-v").stderr,
+		"hint: onceonly run --job "+typed+" --date "+caseDay+" -- COMMAND, on a host that has the line")
+	held := h.hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "j", "--date", caseDay, "--namespace", "TestTypedNamespace.b")
+	hasWords(t, in("resolve", "j", "--date", caseDay, "--done", "--reason", "x").stderr, "or onceonly stop "+typed+" --reason TEXT")
+	held.open(0)
+	h.run("run", "--job", "j", "--namespace", "TestTypedNamespace.b", "--date", caseDay+"T10:00", "--every", "hour", "--", "true").wantMatch(t, 78,
+		"onceonly: [^\n]*\nonceonly: hint: give all hosts the same line: onceonly status "+typed+" --hosts\n")
 }
 
 // A missed slot runs when what status says is typed; so does yesterday's uncertain one, of which today's run tells.

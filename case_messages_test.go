@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -36,6 +38,9 @@ func TestUsageMessages(t *testing.T) {
 		{"run --redis redis://h?color=red true", "--redis: a URL of this form has no such parameter", ""},
 		{"stop j", "stop needs --reason", "onceonly stop JOB --reason TEXT"},
 		{"stop --reason x", "stop: no job", "onceonly stop JOB --reason TEXT"},
+		{"pause", "pause: no job", "onceonly pause JOB [--until TIME] [--reason TEXT]"},
+		{"pause j --until soon", `--until "soon": not a time`, "2026-12-01, 2026-12-01T06:00 or 2026-12-01T06:00:00+09:00"},
+		{"wait", "wait: no job", "onceonly wait JOB [--date SLOT] [--timeout DURATION]"},
 		{"status --date today", "status: --date needs a job", "onceonly status JOB --date today"},
 		{"status --hosts", "status: --hosts needs a job", "onceonly status JOB --hosts"},
 	} {
@@ -71,6 +76,22 @@ func TestDisagreeMessages(t *testing.T) {
 	silent(t, "Seoul", h.run("run", "--job", "z", "--tz", "Asia/Seoul", "--", "true"))
 	h.run("run", "--job", "z", "--", "true").wantMatch(t, 78, `onceonly: z: not run: this host's zone is UTC \(TZ\), the job's is `+
 		`Asia/Seoul \(web-1, since \d{4}-\d\d-\d\d\)`+"\nonceonly: hint: on every host ONCEONLY_TZ=Asia/Seoul in /etc/onceonly.conf, or --tz Asia/Seoul\n")
+}
+
+// TestZoneMessages: one line under two zones, where the ledger knows the job's, and where only --date has run.
+func TestZoneMessages(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	silent(t, "Seoul", h.run("run", "--job", "z", "--tz", "Asia/Seoul", "--", "true"))
+	newest, _ := shared.rdb.HGet(context.Background(), jobKeys(t, "z")[5], "current").Result()
+	day, _ := time.Parse(time.DateOnly, newest) // of which Seoul's clocks show the beginning on the day before in UTC
+	before := day.AddDate(0, 0, -1).Format(time.DateOnly)
+	h.run("run", "--job", "z", "--tz", "UTC", "--date", before, "--", "true").wantMatch(t, 78, `onceonly: z: not run: `+
+		`this line's zone is UTC, the job's is Asia/Seoul \(web-1, since \d{4}-\d\d-\d\d\), and their slots overlap \(`+before+" and "+newest+`\)`+
+		"\nonceonly: hint: on every host ONCEONLY_TZ=Asia/Seoul in /etc/onceonly.conf, or --tz Asia/Seoul\n")
+	silent(t, "by date", h.run("run", "--job", "d", "--tz", "Asia/Seoul", "--date", "2024-02-29", "--", "true"))
+	h.run("run", "--job", "d", "--tz", "UTC", "--date", "2024-02-28", "--", "true").want(t, 78, "onceonly: d: not run: this line's zone is UTC, "+
+		"web-1 had another one, and their slots overlap (2024-02-28 and 2024-02-29)\nonceonly: hint: onceonly status d --date 2024-02-29\n")
 }
 
 // TestStopMessages: what stop says, and the holder that is stopped; and a command that ends with 0 when it is told to.
@@ -114,12 +135,53 @@ func TestCauseMessages(t *testing.T) {
 			`onceonly: j 2024-02-29: not run: Redis at `+where+` not reached in \d+(\.\d)?m?s: `+why+"\n")
 	}
 	away("redis://no-such-host.invalid:6379", `no-such-host\.invalid:6379`, "no such host")
-	p := newProxy(t, shared.address())
-	p.hangUp()
-	away(p.url(), p.address(), "connection (closed|reset by peer)") // the same, as it happens to be seen
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing.Close()
+	go func() {
+		for c, err := closing.Accept(); err == nil; c, err = closing.Accept() {
+			c.(*net.TCPConn).CloseWrite()
+			go io.Copy(io.Discard, c) // what is not read makes a reset of the end
+		}
+	}()
+	away("redis://"+closing.Addr().String(), closing.Addr().String(), "connection closed")
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	away("redis://"+web.Listener.Addr().String(), web.Listener.Addr().String(), "not a Redis server")
+}
+
+// TestAnswerMessages: answers that start nothing: of another kind than those of a script of ours, and too late.
+func TestAnswerMessages(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		behave func(*proxy)
+		wait   string
+		why    string
+	}{
+		{func(p *proxy) { p.answer("*1\r\n$3\r\nodd", "EVAL") }, "100ms", "not the answer of a script of ours"},
+		{func(p *proxy) { p.delay(600 * time.Millisecond) }, "1500ms", "its answers come after the lease"},
+	} {
+		p := newProxy(t, shared.address())
+		c.behave(p)
+		newHost(t, "web-1", "ONCEONLY_REDIS="+p.url(), "ONCEONLY_REDIS_WAIT="+c.wait).run(caseRun("j", "--lease 1s", "true")...).wantMatch(t, 69,
+			`onceonly: j 2024-02-29: not run: Redis at `+p.address()+` not reached in \d+s: `+c.why+"\n")
+	}
+}
+
+// TestStaleMessages: an attempt whose lease was gone, and that ended while another one was running.
+func TestStaleMessages(t *testing.T) {
+	t.Parallel()
+	held := newHost(t, "web-1").hold(filepath.Join(t.TempDir(), "log"), caseRun("j", "--lease 1m --attempts 2")[:9]...)
+	shared.rdb.Del(context.Background(), lockKey(t, "j"))
+	other := newHost(t, "web-2").hold(filepath.Join(t.TempDir(), "log"), caseRun("j", "--lease 1m --attempts 2")[:9]...)
+	held.open(0)
+	held.wait().wantMatch(t, exitNotDone, `onceonly: j 2024-02-29: attempt 1 ended after attempt 2 had begun on web-2:\d+; that one stands\n`)
+	other.open(0)
+	if r := other.wait(); r.status != 0 {
+		t.Errorf("%v", r)
+	}
 }
 
 // TestStatusMessages: what status says of a job that has no line, and that nobody has asked for.

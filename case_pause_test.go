@@ -13,6 +13,20 @@ import (
 
 // Pausing a job in the whole fleet, and stopping its holder: who, when and why is told.
 
+// What somebody gave as reason is one line wherever it is told, and moves no cursor.
+func TestPauseReason(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	h.run(caseRun("j", "", "true")...).want(t, 0, "")
+	h.run("pause", "j", "--reason", "two\nlines \x1b[31m").want(t, 0, "")
+	for _, r := range []result{h.run("explain", "--job", "j", "--", "true"), h.run("status", "j"), h.run("status", "j", "--date", caseDay),
+		h.run("run", "-v", "--job", "j", "--", "true"), h.run("status", "--brief")} {
+		if said := r.stdout + r.stderr; strings.Contains(said, "\x1b") || strings.Contains(said, "two\nlines") {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
 // A pause keeps every host from starting, on the record, until it is resumed; nothing is made up for.
 func TestPause(t *testing.T) {
 	t.Parallel()
@@ -137,12 +151,12 @@ func TestStopIsOnTheRecord(t *testing.T) {
 	held := newHost(t, "web-3").hold(log, "run", "--job", "sync", "--date", "yesterday", "--lease", "2s", "--kill-after", "1s")
 	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
 	pid := entryOf(t, "sync", yesterday).PID
-	h.run("stop", "sync", "--date", "today", "--reason", "x").wantLike(t, exitNoJob,
+	h.run("stop", "sync", "--date", "today", "--reason", "x").wantLike(t, exitNo,
 		fmt.Sprintf(`onceonly: sync \S+: not running; %s is, on web-3:%d\n`, yesterday, pid))
 	h.run("stop", "-v", "--reason", "hangs on NFS", "sync", "--date", "yesterday").wantLike(t, 0,
 		fmt.Sprintf(`onceonly: sync %s: asked web-3:%d to stop; it will hear within [0-2]s\n`, yesterday, pid))
 	held.wait().want(t, exitNotDone, "onceonly: sync "+yesterday+": stopped by "+h.who()+": \"hangs on NFS\"\n")
-	h.run("stop", "sync", "--reason", "x").want(t, exitNoJob, "onceonly: sync: nobody holds it\n")
+	h.run("stop", "sync", "--reason", "x").want(t, exitNo, "onceonly: sync: nobody holds it\n")
 	view := h.run("status", "sync", "--date", "yesterday").stdout
 	for _, want := range []string{h.who() + ` +stop              "hangs on NFS"`, `web-3:\d+ +attempt 1 failed  TERM, stopped by ` + h.who()} {
 		if !regexp.MustCompile(`(?m)^(\d\d-\d\d )?[0-9:]{8}  ` + want + `$`).MatchString(view) {

@@ -152,7 +152,7 @@ func TestResolveNeverBegan(t *testing.T) {
 	h.run("run", "--job", "invoice", "--schedule", "0 0 * * *", "--", "true").want(t, 0, "")
 	h.run("run", "--job", "invoice", "--schedule", "0 0 * * *", "--date", "2025-06-01", "--", "true").want(t, 0, "")
 	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
-	h.run("resolve", "invoice", "--date", "yesterday", "--reopen", "--reason", "x").want(t, exitNoJob,
+	h.run("resolve", "invoice", "--date", "yesterday", "--reopen", "--reason", "x").want(t, exitNo,
 		"onceonly: invoice "+yesterday+": nothing to reopen: it runs when it is asked for\n"+
 			"onceonly: hint: onceonly run --job invoice --date "+yesterday+" -- COMMAND\n")
 	for _, date := range []string{"yesterday", "2025-06-02"} {
@@ -217,5 +217,46 @@ func TestResolveThenLateEnd(t *testing.T) {
 	}
 	if got := web2.run("status", "pay", "-n", "0"); !strings.Contains(got.stdout, "stale +1") {
 		t.Errorf("%s", got.stdout)
+	}
+}
+
+// A lease that lapsed, and a person who did not wait: the run is stopped at its next renewal, and who has settled the slot
+// is named; one that ends before that finds its end refused.
+func TestResolveLapsed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	settle := func(job string) {
+		t.Helper()
+		shared.rdb.Del(context.Background(), lockKey(t, job))
+		h.run("resolve", job, "--date", caseDay, "--done", "--reason", "x").want(t, 0, "")
+	}
+	held := h.hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "renewing", "--date", caseDay, "--lease", "1s", "--kill-after", "1s")
+	settle("renewing")
+	held.wait().want(t, exitNotDone, "onceonly: renewing "+caseDay+": stopped: lease lost: "+h.who()+" has settled the slot\n")
+	held = h.hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "ending", "--date", caseDay, "--lease", "1m")
+	settle("ending")
+	held.open(0)
+	held.wait().want(t, exitNotDone, "onceonly: ending "+caseDay+": attempt 1 ended after "+h.who()+" had settled the slot; that stands\n")
+}
+
+// What the ledger has forgotten is not settled, nor is anything while somebody holds a job of which Redis has lost whose it is.
+func TestResolveRefused(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, "web-1")
+	h.run("run", "--job", "kept", "--keep", "10", "--", "true").want(t, 0, "") // which leaves the line
+	for day := 10; day < 21; day++ {
+		h.run("run", "--job", "kept", "--keep", "10", "--date", fmt.Sprintf("2024-02-%d", day), "--", "true").want(t, 0, "")
+	}
+	h.run("resolve", "kept", "--date", "2024-02-11", "--done", "--reason", "x").want(t, exitNotDone,
+		"onceonly: kept 2024-02-11: not settled: the ledger reaches back to 2024-02-12, nobody can say whether it ran\n")
+	h.run(caseRun("lost", "", "true")...).want(t, 0, "")
+	ctx, k := context.Background(), jobKeys(t, "lost")
+	shared.rdb.HDel(ctx, k[5], "current")
+	shared.rdb.Set(ctx, k[0], strings.Repeat("0", 32)+"web-2:1", time.Minute)
+	h.run("resolve", "lost", "--date", caseDay, "--reopen", "--reason", "x").want(t, exitNotDone, "onceonly: lost "+caseDay+
+		": not settled: somebody holds the job\nonceonly: hint: wait for its end, or onceonly stop lost --reason TEXT\n")
+	odd := (&hand{settings: defaults(), job: "j"}).resolved(&jobState{job: "j", chosen: &slotState{name: caseDay}}, &resolveReply{Verdict: "odd"})
+	if e, ok := odd.(*exit); !ok || e.status != exitBug || e.msg != "j "+caseDay+`: not settled: unknown verdict "odd"` {
+		t.Errorf("%v", odd)
 	}
 }

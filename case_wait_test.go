@@ -49,6 +49,17 @@ func TestWaitUncertain(t *testing.T) {
 		`onceonly: hint: find out, then onceonly resolve etl --date 2025-06-10 --done or --reopen, --reason TEXT\n`)
 }
 
+// An attempt that never reported, where another one may follow, is waited for: somebody may take over.
+func TestWaitTakeover(t *testing.T) {
+	t.Parallel()
+	web1, web2 := newHost(t, "web-1"), newHost(t, "web-2")
+	held := web1.hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "etl", "--date", "2025-06-10", "--attempts", "2", "--lease", "1s")
+	held.die()
+	eventually(t, "the lease is over", func() bool { return !isHeld(t, "etl") })
+	web2.run("wait", "--date", "2025-06-10", "etl", "--timeout", "100ms").wantLike(t, exitNotDone,
+		`onceonly: etl 2025-06-10: not done after 0s: attempt 1 began on web-1 at \d\d-\d\d \d\d:\d\d:\d\d\n`)
+}
+
 // Without a date it is the newest slot of the job's line: yesterday's being done is not enough.
 func TestWaitNewest(t *testing.T) {
 	t.Parallel()
@@ -131,6 +142,8 @@ func TestCheck(t *testing.T) {
 		`onceonly: pay 2025-06-10: cannot tell: Redis at 127.0.0.1:1 not reached in 0s: connection refused\n`)
 	h.run("check").want(t, exitUsage, "onceonly: check: not inside a run: no ONCEONLY_JOB\nonceonly: hint: it is for the command of onceonly run\n")
 	h.run(append(inside(), "ONCEONLY_FENCING_TOKEN=x onceonly check")...).wantLike(t, exitUsage, "onceonly: check: not inside a run: no run ID or token of onceonly\n.*")
+	h.run(append(inside(), "ONCEONLY_JOB=-x onceonly check")...).want(t, exitUsage,
+		"onceonly: ONCEONLY_JOB \"-x\": a name is 1 to 200 bytes of printable UTF-8 and does not begin with \"-\"\n")
 	h.run("check", "pay").want(t, exitUsage, "onceonly: check: \"pay\" left over\n")
 }
 

@@ -70,7 +70,7 @@ func heldHere(environ func(string) (string, bool)) (*held, error) {
 	if err != nil || len(words[2]) != 32 {
 		return nil, usage("check: not inside a run: no run ID or token of onceonly", "it is for the command of onceonly run")
 	}
-	return &held{words[0], words[1], words[2], token}, checkName(words[0])
+	return &held{words[0], words[1], words[2], token}, wrong("", place{"ONCEONLY_JOB", words[0]}, checkName(words[0]))
 }
 
 func (m *held) name() string { return m.job + " " + m.slot }

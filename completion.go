@@ -153,7 +153,7 @@ func (c *completer) word(at int) {
 	case c.words > 0:
 	case c.command.Name == "completion":
 		c.found = []string{"bash", "zsh", "fish"}
-	case strings.Contains(c.usage(), "FILE"):
+	case strings.Contains(c.usage(), "file"):
 		c.kind = "files"
 	case strings.Contains(c.usage(), "job"):
 		c.found = c.jobs()

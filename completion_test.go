@@ -43,6 +43,11 @@ var completeCases = []completeCase{
 	{"onceonly completion ", []string{"bash", "fish", "zsh"}},
 	{"onceonly nonsense ", nil},
 	{"onceonly status --output only-", []string{"only-here.prom"}},
+	{"onceonly doctor only-", []string{"only-here.prom"}},
+	{"onceonly doctor --config only-", []string{"only-here.prom"}},
+	{"onceonly stop --date y", []string{"yesterday"}},
+	{"onceonly resolve --date y", []string{"yesterday"}},
+	{"onceonly wait --date y", []string{"yesterday"}},
 	{"onceonly run --job x -- cat only-", []string{"only-here.prom"}},
 }
 

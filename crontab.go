@@ -32,7 +32,7 @@ type cronLine struct {
 	user    string
 	command string            // as the shell gets it
 	whole   int               // length of the command as it stands in the file
-	input   bool              // an unescaped % ends the command, what follows it is its standard input
+	input   string            // from an unescaped % on: that ends the command, what follows is its standard input
 	env     map[string]string // what the lines above have set
 }
 
@@ -100,13 +100,13 @@ func takeWords(s string, n int) (words []string, rest string) {
 }
 
 // cutPercent ends a command at its first %, as cron does; what is written \% is a percent sign.
-func cutPercent(s string) (command string, cut bool) {
+func cutPercent(s string) (command, input string) {
 	var b strings.Builder
 	escaped := false
-	for _, r := range []byte(s) {
+	for i, r := range []byte(s) {
 		switch {
 		case r == '%' && !escaped:
-			return b.String(), true
+			return b.String(), s[i:]
 		case escaped && r != '%':
 			b.WriteByte('\\')
 		}
@@ -117,10 +117,10 @@ func cutPercent(s string) (command string, cut bool) {
 	if escaped {
 		b.WriteByte('\\')
 	}
-	return b.String(), false
+	return b.String(), ""
 }
 
-var userName32 = pattern(`^[a-z_][a-z0-9_-]*\$?$`)
+var loginName = pattern(`^[a-z_][a-z0-9_-]*\$?$`)
 
 // guessColumn tells by the lines themselves whether a file that lies nowhere in particular has a user in each: it has, if
 // a line's second word after the fields is the one that begins a command, and the first looks like a user.
@@ -129,7 +129,7 @@ func guessColumn(text string) bool {
 	for _, l := range parseCrontab("", text, "", false).lines {
 		words, _ := takeWords(l.command, 2)
 		switch {
-		case len(words) < 2 || !userName32().MatchString(words[0]) || beginsCommand(words[0]):
+		case len(words) < 2 || !loginName().MatchString(words[0]) || beginsCommand(words[0]):
 			without++
 		case beginsCommand(words[1]):
 			with++

@@ -105,6 +105,9 @@ func uses(command string) ([]use, error) {
 			if err != nil {
 				return nil, err
 			}
+			if last := len(more) - 1; last >= 0 && more[last].op == "" {
+				more[last].follow(all[i:])
+			}
 			found = append(found, more...)
 		case u != nil:
 			u.follow(all[i:])

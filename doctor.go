@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,8 +16,6 @@ import (
 
 // What is wrong here: the configuration, Redis, this host, its crontabs. Nothing is written, to Redis or elsewhere. What
 // cannot be read is told, and is no mistake.
-
-const exitFailing = 1 // something would run twice, on a wrong date, or not at all
 
 // Levels. Only a failure is an exit status.
 const (
@@ -64,6 +61,7 @@ type doctor struct {
 	seen     map[string]bool   // hosts of the ledger
 	borrowed bool              // a line has no Redis of its own
 	usesPath bool              // a line finds onceonly by cron's own PATH
+	closed   bool              // a crontab could not be read
 	findings []finding
 	unread   []unread
 }
@@ -123,7 +121,7 @@ func (d *doctor) here() bool { return len(d.named) == 0 }
 
 // examine makes all checks, in the order in which they are printed.
 func (d *doctor) examine() {
-	if len(d.named) == 0 {
+	if d.here() {
 		d.findCrontabs()
 	}
 	d.checkConfig()
@@ -211,15 +209,17 @@ func (d *doctor) readCrontab(name, user string) {
 	d.addCrontab(name, string(text), user, user == "")
 }
 
-// refused tells what cannot be read.
+// refused tells what of the crontabs cannot be read.
 func (d *doctor) refused(name string, err error) {
+	why := cause(err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		return
 	case errors.Is(err, fs.ErrPermission) && os.Getuid() != 0:
-		d.cannotRead(name, "needs root")
-	default:
-		d.cannotRead(name, cause(err))
+		why = "needs root"
 	}
+	d.closed = true
+	d.cannotRead(name, why)
 }
 
 func (d *doctor) addCrontab(name, text, user string, column bool) {
@@ -245,11 +245,11 @@ func (d *doctor) checkThatSomethingRuns() {
 			return
 		}
 	}
-	where := "of this host"
-	if len(d.named) > 0 {
+	where := "the crontabs of this host"
+	if !d.here() {
 		where = strings.Join(d.named, ", ")
 	}
-	if len(d.unread) == 0 || len(d.named) > 0 {
-		d.remark(warning, "crontabs", fmt.Sprintf("no line of onceonly in those %s", where), "")
+	if !d.closed {
+		d.remark(warning, "crontabs", "no line of onceonly in "+where, "")
 	}
 }

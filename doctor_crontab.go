@@ -20,6 +20,10 @@ var cronName = pattern(`^[A-Za-z0-9_-]+$`)
 var leftover = pattern(`^\.|~$|\.(dpkg|ucf|rpm)[a-z-]*$`)
 
 func (d *doctor) checkCrontab(c *crontab) {
+	inFolder, name := filepath.Dir(c.file) == cronFolder, filepath.Base(c.file)
+	if inFolder && leftover().MatchString(name) {
+		return
+	}
 	before := len(d.findings)
 	for _, l := range c.lines {
 		d.checkLine(l, c.column)
@@ -33,14 +37,10 @@ func (d *doctor) checkCrontab(c *crontab) {
 	if c.unended {
 		say("no newline at the end: cron ignores the file", "")
 	}
-	if len(d.named) > 0 && filepath.Dir(c.file) != cronFolder {
+	if len(d.named) > 0 && !inFolder {
 		return
 	}
-	if filepath.Dir(c.file) == cronFolder && !cronName().MatchString(filepath.Base(c.file)) {
-		if leftover().MatchString(filepath.Base(c.file)) {
-			d.findings = d.findings[:before]
-			return
-		}
+	if inFolder && !cronName().MatchString(name) {
 		say("only letters, digits, - and _ may be in its name: Debian's cron ignores the file", "mv "+quoteWord(c.file)+" "+quoteWord(plainName(c.file)))
 	}
 	if c.column {
@@ -75,7 +75,7 @@ func (p *patient) checkUser(column bool) bool {
 		return false
 	case column && p.here() && unknownUser(p.at.user):
 		p.say(failure, fmt.Sprintf("no user %q on this host: cron ignores the line", p.at.user), "")
-	case !column && len(first) > 1 && base(first[1]) == "onceonly" && userName32().MatchString(first[0]) && !beginsCommand(first[0]):
+	case !column && len(first) > 1 && base(first[1]) == "onceonly" && loginName().MatchString(first[0]) && !beginsCommand(first[0]):
 		p.say(failure, fmt.Sprintf("%q would be the command: only /etc/crontab and /etc/cron.d name users", first[0]), "")
 		return false
 	}

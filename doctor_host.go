@@ -248,16 +248,20 @@ func (d *doctor) checkSpool() {
 		}
 		break
 	}
-	wait, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	aside, _ := filepath.Glob(filepath.Join(dir, setAsideName, "*"))
-	level, text, hint := fine, dir+", writable, empty", ""
-	if len(wait) > 0 {
-		level, text = warning, fmt.Sprintf("%s, writable; the ledger has not been told: %s", dir, count(len(wait), "end"))
+	kept, _, _ := keptEnds(dir)
+	aside, _, _ := keptEnds(filepath.Join(dir, setAsideName))
+	if kept+aside == 0 {
+		d.remark(fine, "spool", dir+", writable, empty", "")
+		return
+	}
+	text, hint := dir+", writable", ""
+	if kept > 0 {
+		text += "; the ledger has not been told: " + count(kept, "end")
 		hint = "the next onceonly run here delivers them"
 	}
-	if len(aside) > 0 {
-		level, hint = warning, "read them, and settle their slots by hand"
-		text = strings.TrimSuffix(text, ", empty") + fmt.Sprintf("; set aside in %s: %s", setAsideName, count(len(aside), "end"))
+	if aside > 0 {
+		text += "; set aside in " + setAsideName + ": " + count(aside, "end")
+		hint = "read them, and settle their slots by hand"
 	}
-	d.remark(level, "spool", text, hint)
+	d.remark(warning, "spool", text, hint)
 }

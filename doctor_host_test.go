@@ -1,10 +1,12 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -133,18 +135,24 @@ func TestDoctorIll(t *testing.T) {
 	c.put("/etc/cron.d/wide", 0o666, "0 3 * * * root onceonly run --job d -- true\n")
 	c.put("/var/spool/cron/crontabs/root", 0o600, "0 5 * * * root onceonly run -- x\nTZ=Pacific/Kiritimati\n0 6 * * * onceonly run --job e -- true\n")
 	c.put("/bin/true", 0o755, "")
-	os.MkdirAll(filepath.Join(c.env["ONCEONLY_STATE_DIR"], "undelivered"), 0o755)
-	for _, name := range []string{"a.json", "b.json", "undelivered/c.json"} {
-		os.WriteFile(filepath.Join(c.env["ONCEONLY_STATE_DIR"], name), nil, 0o600)
+	if os.Getuid() == 0 {
+		os.Chown(c.put("/etc/cron.d/given", 0o644, "0 3 * * * root onceonly run --job f -- true\n"), 65534, -1)
+	} else {
+		c.put("/etc/cron.d/given", 0o644, "0 3 * * * root onceonly run --job f -- true\n")
 	}
 	out, status := c.examine()
+	cron, err := systemZone()
+	if err != nil {
+		t.Fatal(err)
+	}
 	hasWords(t, out,
 		"1 option; readable by root; not by nobody",
-		"warn zone Pacific/Kiritimati, from ONCEONLY_TZ in "+c.env["ONCEONLY_CONFIG"]+"; cron fires by ",
-		"FAIL path onceonly is not in cron's PATH, /usr/bin:/bin hint: install it in /usr/bin",
+		"warn zone Pacific/Kiritimati, from ONCEONLY_TZ in "+c.env["ONCEONLY_CONFIG"]+"; cron fires by "+cron.String()+", from /etc/localtime "+
+			"hint: timedatectl set-timezone Pacific/Kiritimati, and restart cron",
+		"FAIL path onceonly is not in cron's PATH, /usr/bin:/bin hint: install it in /usr/bin, or name it in full in the crontabs",
+		"FAIL file not owned by root: cron ignores the file hint: chown root /etc/cron.d/given",
 		"warn mail no MTA: what a job prints is thrown away by cron hint: ONCEONLY_LOG=both",
-		"writable; the ledger has not been told: 2 ends; set aside in undelivered: 1 end hint: read them",
-		"FAIL line 1 invoice 0 2 * * * day invoice is not in this line's PATH, /usr/bin:/bin hint: name it in full",
+		"FAIL line 1 invoice 0 2 * * * day invoice is not in this line's PATH, /usr/bin:/bin hint: name it in full, or set PATH in the crontab",
 		"user nobody cannot read "+c.env["ONCEONLY_CONFIG"]+" hint: chgrp onceonly, chmod 640",
 		`no user "nosuchuser" on this host: cron ignores the line`,
 		"/usr/bin/absent is not there, or not executable",
@@ -153,12 +161,97 @@ func TestDoctorIll(t *testing.T) {
 		"FAIL file only letters, digits, - and _ may be in its name: Debian's cron ignores the file hint: mv /etc/cron.d/shop.cron /etc/cron.d/shop-cron",
 		"FAIL file others than root may write to it: cron ignores the file hint: chmod 644 /etc/cron.d/wide",
 		`"root" would be the command: only /etc/crontab and /etc/cron.d name users`,
-		"TZ=Pacific/Kiritimati: Debian's cron hands it to the command and fires by ",
+		"TZ=Pacific/Kiritimati: Debian's cron hands it to the command and fires by "+cron.String()+
+			" hint: the hours in "+cron.String()+", and --tz Pacific/Kiritimati",
 	)
 	hasNot(t, out, "dpkg-old", "no Redis given")
 	if status != 1 {
 		t.Errorf("status %d", status)
 	}
+}
+
+// The state directory: empty, with ends that are to be delivered, with such that no ledger took, with both, and closed. Its
+// name is no pattern.
+func TestDoctorSpool(t *testing.T) {
+	t.Parallel()
+	for _, s := range []struct {
+		kept []string
+		says string
+	}{
+		{nil, "ok spool DIR, writable, empty"},
+		{[]string{"a.json", "b.json"}, "warn spool DIR, writable; the ledger has not been told: 2 ends hint: the next onceonly run here delivers them"},
+		{[]string{"undelivered/c.json"}, "warn spool DIR, writable; set aside in undelivered: 1 end hint: read them, and settle their slots by hand"},
+		{[]string{"a.json", "undelivered/c.json"}, "warn spool DIR, writable; the ledger has not been told: 1 end; " +
+			"set aside in undelivered: 1 end hint: read them, and settle their slots by hand"},
+	} {
+		dir := filepath.Join(t.TempDir(), "state[1]")
+		for _, name := range s.kept {
+			os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
+			caseTouch(t, filepath.Join(dir, name), "{}")
+		}
+		r := newHost(t, "web-1", "ONCEONLY_STATE_DIR="+dir).run("doctor", "--offline")
+		hasWords(t, r.stdout, strings.Replace(s.says, "DIR", dir, 1))
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	caseTouch(t, file, "")
+	r := newHost(t, "web-1", "ONCEONLY_STATE_DIR="+file).run("doctor", "--offline")
+	hasWords(t, r.stdout, "warn spool "+file+", not writable: an end that Redis cannot be told is lost, and its slot uncertain "+
+		"hint: let the job's user write into it, or ONCEONLY_STATE_DIR=DIRECTORY")
+}
+
+// What an editor or a package manager has left in /etc/cron.d does not take names from lines that cron reads.
+func TestDoctorLeftover(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	c.put("/etc/cron.d/.shop.swp", 0o644, "0 3 * * * root onceonly run --job b -- /bin/before\n")
+	c.put("/etc/cron.d/shop", 0o644, "0 3 * * * root onceonly run --job b -- /bin/true\n")
+	c.put("/bin/true", 0o755, "")
+	out, _ := c.examine()
+	hasWords(t, out, "/etc/cron.d/shop ok line 1 b 0 3 * * * day next ")
+}
+
+// Of the other commands, too, it is looked whether cron finds onceonly, and whether their user can read its options.
+func TestDoctorOtherCommands(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	c.env["ONCEONLY_CONFIG"] = c.put("/etc/onceonly.conf", 0o640, "ONCEONLY_TZ=UTC\n")
+	c.put("/etc/crontab", 0o644, "* * * * * root /opt/onceonly status --metrics\n* * * * * root onceonly status --metrics\n"+
+		"* * * * * nobody onceonly status --metrics\n")
+	out, status := c.examine()
+	hasWords(t, out, "FAIL line 1 - * * * * * - /opt/onceonly is not there, or not executable", "FAIL path onceonly is not in cron's PATH",
+		"FAIL line 3 - * * * * * - user nobody cannot read "+c.env["ONCEONLY_CONFIG"])
+	if status != 1 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// That nothing is run here is told where all crontabs were read, whatever Redis has refused to say.
+func TestDoctorNothingRuns(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		unread func(*doctor)
+		says   []string
+	}{
+		{func(d *doctor) { d.cannotRead("Redis's version", "user cron may not INFO") },
+			[]string{"no line of onceonly in the crontabs of this host"}},
+		{func(d *doctor) { d.refused("/etc/cron.d/shop", fs.ErrPermission) }, nil},
+	} {
+		d := &doctor{settings: defaults()}
+		c.unread(d)
+		d.checkThatSomethingRuns()
+		var says []string
+		for _, f := range d.findings {
+			says = append(says, f.Text)
+		}
+		if !slices.Equal(says, c.says) {
+			t.Errorf("%q, want %q", says, c.says)
+		}
+	}
+	out, _ := newClinic(t).examine()
+	has(t, out, "warn  crontabs no line of onceonly in the crontabs of this host")
+	file := filepath.Join(t.TempDir(), "crontab")
+	caseTouch(t, file, "0 2 * * * true\n")
+	hasWords(t, newHost(t, "web-1").run("doctor", "--offline", file).stdout, "warn crontabs no line of onceonly in "+file)
 }
 
 // The file of options: absent, with a mistake, without its reader; what stands in it is not repeated where it is secret.

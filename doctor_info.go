@@ -19,28 +19,31 @@ type redisNode struct {
 }
 
 // nodes are the Redis that was met, or each master of a cluster, with what they say of themselves.
-func (d *doctor) nodes(met *meeting) (nodes []redisNode) {
+func (d *doctor) nodes(met *meeting) (nodes []redisNode, e *exit) {
 	cluster, ok := d.rdb.(*redis.ClusterClient)
 	if !ok {
 		address := d.server.address
 		if d.server.master != "" {
 			address = met.address
 		}
-		return []redisNode{{address, d.info(d.rdb)}}
+		return []redisNode{{address, d.info(d.rdb)}}, nil
 	}
 	var mu sync.Mutex
 	var masters []*redis.Client
-	cluster.ForEachMaster(context.Background(), func(_ context.Context, c *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		masters = append(masters, c)
-		return nil
+	e = d.server.persist(d.redisWait, func(ctx context.Context) error {
+		masters = nil
+		return cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			masters = append(masters, c)
+			return nil
+		})
 	})
 	for _, c := range masters {
 		nodes = append(nodes, redisNode{c.Options().Addr, d.info(c)})
 	}
 	slices.SortFunc(nodes, func(a, b redisNode) int { return strings.Compare(a.address, b.address) })
-	return nodes
+	return nodes, e
 }
 
 // info is what INFO says, and CONFIG and ROLE where INFO is refused. What is refused, too, is told once.

@@ -46,7 +46,7 @@ func (p *patient) say(level, text, hint string) {
 
 // checkLine checks a line that has onceonly in it.
 func (d *doctor) checkLine(l cronLine, system bool) {
-	if !strings.Contains(strings.Join([]string{l.fields, l.user, l.command}, " "), "onceonly") {
+	if !strings.Contains(strings.Join([]string{l.fields, l.user, l.command, l.input}, " "), "onceonly") {
 		return
 	}
 	p := &patient{doctor: d, at: l}
@@ -63,7 +63,7 @@ func (d *doctor) checkLine(l cronLine, system bool) {
 		return
 	}
 	found, err := uses(l.command)
-	if l.input {
+	if l.input != "" {
 		p.say(failure, "cron ends the command at %, what follows is its standard input", `\%, or --expand and {date}`)
 		return
 	}
@@ -91,18 +91,25 @@ func (p *patient) fireTimes() (*schedule, error) {
 	return s, err
 }
 
-// check makes all checks of one onceonly.
+// check looks at one onceonly.
 func (p *patient) check() {
 	p.env = environment(p.at.env, p.use.env)
-	if len(p.use.args) < 2 || (p.use.args[1] != "run" && p.use.args[1] != "explain") {
+	if len(p.use.args) > 1 && (p.use.args[1] == "run" || p.use.args[1] == "explain") {
+		p.checkRun()
+	} else {
 		p.checkOther()
-		return
 	}
+	p.checkReadable()
+	if !p.examined {
+		p.say(fine, p.next(), "")
+	}
+}
+
+// checkRun looks at what a command is run by.
+func (p *patient) checkRun() {
 	if err := p.readWords(); err != nil {
 		p.refuse(err)
-	} else if p.call == nil { // --help
-		return
-	} else {
+	} else if p.call != nil { // nil: --help
 		p.checkProgram()
 		p.checkOften()
 		p.checkSchedule()
@@ -113,10 +120,6 @@ func (p *patient) check() {
 	}
 	p.checkAfter()
 	p.checkZones()
-	p.checkReadable()
-	if !p.examined {
-		p.say(fine, p.next(), "")
-	}
 }
 
 // environment is what cron gives to a command, and what the command line sets before it.
@@ -213,8 +216,8 @@ func (p *patient) checkOther() {
 	}
 	if err := all.Run(reorder(p.use.args)); err != nil {
 		p.refuse(err)
-	} else if !p.examined {
-		p.say(fine, p.next(), "")
+	} else {
+		p.checkProgram()
 	}
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,13 +16,13 @@ const mark = "|" // keeps the last column's width
 func (d *doctor) print(w io.Writer) *exit {
 	text := d.table(screenOf(w))
 	if d.json {
-		text = d.document()
+		text = d.forPrograms()
 	}
 	if e := show(w, "doctor", text); e != nil {
 		return e
 	}
 	if d.count(failure) > 0 {
-		return &exit{status: exitFailing}
+		return &exit{status: exitNo}
 	}
 	return nil
 }
@@ -91,13 +89,9 @@ func (s screen) rows(b *strings.Builder, found []finding) {
 	}
 }
 
-// document is the form for programs.
-func (d *doctor) document() string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	e.Encode(struct {
+// forPrograms is the form for programs.
+func (d *doctor) forPrograms() string {
+	return document(struct {
 		Version  string    `json:"version"`
 		Host     string    `json:"host"`
 		AsOf     string    `json:"as_of"`
@@ -107,5 +101,4 @@ func (d *doctor) document() string {
 		NotRead  []unread  `json:"not_read"`
 	}{version, whoAsks(d.host).Host, d.now.Format("2006-01-02T15:04:05.000Z07:00"), d.count(failure), d.count(warning),
 		append([]finding{}, d.findings...), append([]unread{}, d.unread...)})
-	return b.String()
 }

@@ -40,12 +40,15 @@ func (d *doctor) checkRedis() {
 	rdb.AddHook(met)
 	d.rdb, d.ledger = rdb, &ledger{rdb, d.namespace}
 	ahead, took, e := d.probe()
-	if e != nil && e.hint != rightsHint {
+	nodes, away := []redisNode(nil), e
+	if e == nil || e.hint == rightsHint {
+		nodes, away = d.nodes(met)
+	}
+	if away != nil {
 		d.ledger = nil
-		d.remark(failure, "redis", strings.TrimPrefix(e.msg, "Redis at "), e.hint)
+		d.remark(failure, "redis", strings.TrimPrefix(away.msg, "Redis at "), away.hint)
 		return
 	}
-	nodes := d.nodes(met)
 	d.checkRole(nodes, took)
 	d.checkLedger(nodes)
 	d.checkRights(e)

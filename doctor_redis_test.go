@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,7 +91,6 @@ func TestDoctorRedis(t *testing.T) {
 func TestDoctorBadRedis(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	loopbackWords := "TestDoctorBadRedis"
 	for what, c := range map[string]struct {
 		args   []string
 		url    func(*redisServer) string
@@ -101,12 +102,13 @@ func TestDoctorBadRedis(t *testing.T) {
 			"FAIL memory maxmemory-policy allkeys-lru: Redis may drop ledger entries, and a dropped slot runs again hint: CONFIG SET maxmemory-policy noeviction, or a Redis apart"}},
 		"volatile-lru": {args: []string{"--maxmemory-policy", "volatile-lru"}, status: 1, rows: []string{
 			"FAIL memory maxmemory-policy volatile-lru: Redis may drop leases, and two runs may overlap hint: CONFIG SET maxmemory-policy noeviction, or a Redis apart"}},
-		"nearly full": {args: []string{"--maxmemory", "1000000"}, status: 0, rows: []string{"warn memory "}},
 		"no snapshots": {status: 0, rows: []string{
 			"warn disk appendonly no: a restart of Redis forgets everything hint: CONFIG SET appendonly yes"}},
 		"snapshots": {args: []string{"--save", "3600 1"}, status: 0, rows: []string{
 			"warn disk appendonly no: a restart of Redis forgets since the last snapshot hint: CONFIG SET appendonly yes"}},
-		"one host": {status: 0, rows: []string{"warn ledger " + loopbackWords}},
+		"one host": {status: 0, rows: []string{
+			"warn ledger TestDoctorBadRedis.one_host, 0 jobs, 0 hosts; ADDRESS is reached by this host alone: every other one would run the jobs, too " +
+				"hint: an address that all hosts reach, the same on each"}},
 		"a replica": {args: []string{"--replicaof", "127.0.0.1", strconv.Itoa(shared.port)}, status: 1, rows: []string{
 			"FAIL redis ADDRESS is a replica of " + shared.address() + ", and takes no writes hint: the master's address, or redis+sentinel://HOST/MASTER"}},
 		"a password": {args: []string{"--requirepass", "geheim"}, status: 1, rows: []string{
@@ -124,6 +126,8 @@ func TestDoctorBadRedis(t *testing.T) {
 			"ok redis SOCKET, master, Redis "}},
 		"away": {url: func(*redisServer) string { return "redis://127.0.0.1:1" }, status: 1, rows: []string{
 			"FAIL redis 127.0.0.1:1 not reached in 1s: connection refused"}, not: "memory"},
+		"no such certificate": {url: func(*redisServer) string { return "rediss://127.0.0.1:1?ca=/no/such/file" }, status: 1,
+			rows: []string{"FAIL redis /no/such/file: no such file or directory"}, not: "not reached"},
 		"TLS by mistake": {url: func(r *redisServer) string { return "rediss://" + r.address() }, status: 1, rows: []string{
 			"FAIL redis ADDRESS not reached in 1s: "}},
 	} {
@@ -151,6 +155,27 @@ func TestDoctorBadRedis(t *testing.T) {
 				t.Errorf("status %d, want %d\n%s", got.status, c.status, got.stdout)
 			}
 		})
+	}
+}
+
+// Of two masters one may drop entries, and the other is nearly full: each is named.
+func TestDoctorOneOfTwo(t *testing.T) {
+	t.Parallel()
+	all := newCluster(t)
+	url := "redis+cluster://" + all[0].address() + "," + all[1].address()
+	all[0].rdb.ConfigSet(context.Background(), "maxmemory-policy", "allkeys-lru")
+	rows := rowsOf(doctorOf(t, url).stdout, "memory")
+	want := "FAIL memory maxmemory-policy allkeys-lru (" + all[0].address() + "): Redis may drop ledger entries, and a dropped slot runs again " +
+		"hint: CONFIG SET maxmemory-policy noeviction, or a Redis apart"
+	if !slices.Equal(rows, []string{want}) {
+		t.Errorf("%q, want %q", rows, want)
+	}
+	all[0].rdb.ConfigSet(context.Background(), "maxmemory-policy", "noeviction")
+	all[1].rdb.ConfigSet(context.Background(), "maxmemory", "1mb")
+	rows = rowsOf(doctorOf(t, url).stdout, "memory")
+	full := regexp.MustCompile(`^warn memory \d+ % of maxmemory is used \(` + all[1].address() + `\): when it is full no job starts hint: CONFIG SET maxmemory$`)
+	if len(rows) != 1 || !full.MatchString(rows[0]) {
+		t.Errorf("%q", rows)
 	}
 }
 
@@ -200,6 +225,35 @@ func TestDoctorRights(t *testing.T) {
 	hasNot(t, h.run("doctor").stdout, "not read: Redis")
 }
 
+// SH-32: in a cluster a user wants rights besides, which the manual names; without them doctor says which.
+func TestDoctorClusterRights(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	r := newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf")
+	clusterUp(t, r)
+	allow := func(words ...string) {
+		t.Helper()
+		var rule []any
+		for _, word := range words {
+			rule = append(rule, word)
+		}
+		if err := r.rdb.Do(ctx, rule...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allow(manualRights(t)...)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS=redis+cluster://cron:PASSWORD@"+r.address(), "ONCEONLY_NAMESPACE=onceonly")
+	want := "user cron may not CLUSTER|SLOTS"
+	h.run(caseRun("j", "", "true")...).want(t, 77, "onceonly: j "+caseDay+": not run: "+want+"\nonceonly: hint: "+rightsHint+"\n")
+	got := h.run("doctor")
+	if rows := rowsOf(got.stdout, "redis", "ledger", "rights"); got.status != 1 || !slices.Equal(rows, []string{"FAIL redis " + want + " hint: " + rightsHint}) {
+		t.Errorf("%v", got)
+	}
+	allow("ACL", "SETUSER", "cron", clusterRights[0])
+	h.run(caseRun("j", "", "true")...).want(t, 0, "")
+	has(t, h.run("doctor").stdout, "ok    rights   user cron may do all that is needed")
+}
+
 // The rights that doctor asks for are those of the manual.
 func TestDoctorNeeds(t *testing.T) {
 	t.Parallel()
@@ -221,6 +275,11 @@ func TestDoctorTopology(t *testing.T) {
 	w := newSentinels(t)
 	got := doctorOf(t, w.url())
 	hasWords(t, got.stdout, "ok redis "+w.master.address()+", master by Sentinel main, Redis ", "ok replicas 1 in step")
+	w.replica.stop()
+	eventually(t, "the replica is gone", func() bool {
+		return strings.Contains(w.master.rdb.Info(context.Background(), "replication").Val(), "connected_slaves:0")
+	})
+	hasWords(t, doctorOf(t, w.url()).stdout, "warn replicas none: there is nothing that Sentinel could make the master ok clock")
 	got = doctorOf(t, "redis://"+w.addresses[0])
 	hasWords(t, got.stdout, "FAIL redis "+w.addresses[0]+" is a Sentinel hint: redis+sentinel://"+w.addresses[0]+"/MASTER")
 	r := newRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--maxmemory-policy", "allkeys-lru")
@@ -276,6 +335,59 @@ func TestDoctorDisk(t *testing.T) {
 	if got.status != 1 {
 		t.Errorf("%v", got)
 	}
+}
+
+// A replica that has asked for everything, and waits for it.
+func TestDoctorReplicaBehind(t *testing.T) {
+	t.Parallel()
+	r := newRedis(t, "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "3600")
+	replica, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer replica.Close()
+	replica.Write([]byte("REPLCONF listening-port 7777 capa eof\r\n"))
+	if _, err := io.ReadFull(replica, make([]byte, len("+OK\r\n"))); err != nil { // nothing more is taken before
+		t.Fatal(err)
+	}
+	replica.Write([]byte("PSYNC ? -1\r\n"))
+	eventually(t, "it is known", func() bool {
+		return strings.Contains(r.rdb.Info(context.Background(), "replication").Val(), "state=wait_bgsave")
+	})
+	want := "warn replicas 0 in step, 1 not: 127.0.0.1:7777 (wait_bgsave) hint: a failover now would forget what they lack"
+	if rows := rowsOf(doctorOf(t, r.url()).stdout, "replicas"); !slices.Equal(rows, []string{want}) {
+		t.Errorf("%q, want %q", rows, want)
+	}
+}
+
+// What a Redis is called. (There is no Valkey here.)
+func TestDoctorValkey(t *testing.T) {
+	t.Parallel()
+	server, err := parseServer("redis://10.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &doctor{server: server}
+	node := redisNode{"10.0.0.1:6379", map[string]string{"role": "master", "redis_version": "7.2.4", "valkey_version": "8.0.1"}}
+	if got, want := strings.Join(d.aboutRedis([]redisNode{node}, 0), ", "), "10.0.0.1:6379, master, Valkey 8.0.1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A crontab whose lines use another Redis than doctor, or none but that which doctor was told.
+func TestDoctorOtherRedis(t *testing.T) {
+	t.Parallel()
+	r, dir := newRedis(t), t.TempDir()
+	config, file := filepath.Join(dir, "conf"), filepath.Join(dir, "crontab")
+	caseTouch(t, config, "")
+	caseTouch(t, file, "0 2 * * * onceonly run -- true\n")
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_CONFIG="+config)
+	hasWords(t, h.run("doctor", file).stdout,
+		"warn config crontab lines have no Redis: ONCEONLY_REDIS does not reach them hint: ONCEONLY_REDIS in "+config)
+	caseTouch(t, file, "ONCEONLY_REDIS="+shared.url()+"\n0 2 * * * onceonly run -- true\n")
+	got := h.run("doctor", file).stdout
+	hasWords(t, got, "warn line 2 true 0 2 * * * day its ledger is not the one above, but in Redis at "+shared.address())
+	hasNot(t, got, "crontab lines have no Redis")
 }
 
 // A replica that is not in step, as INFO writes it.

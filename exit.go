@@ -6,6 +6,7 @@ import (
 
 // Exit statuses. The command's own is passed on; these are onceonly's.
 const (
+	exitNo         = 1 // the answer: would not run, no such job, cannot become done, something fails; never of run
 	exitUsage      = 64
 	exitAway       = 69 // Redis not reached, or not able to serve; nothing ran
 	exitBug        = 70

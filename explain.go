@@ -40,15 +40,15 @@ func (c *call) foretell(w io.Writer, r *reply) *exit {
 	}
 	if c.waits(r.Verdict) {
 		fmt.Fprintf(w, "%s: would wait: %s %s\n", c.name(), c.shown(cmp.Or(r.Current, c.slot.name)), c.running(r))
-		return &exit{status: 1}
+		return &exit{status: exitNo}
 	}
 	refusal := c.refuse(r)
-	fmt.Fprintf(w, "%s\n", refusal.msg)
+	fmt.Fprintf(w, "%s\n", oneLine(refusal.msg))
 	if refusal.hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", refusal.hint)
 	}
 	fmt.Fprintf(w, "run would exit %d\n", refusal.status)
-	return &exit{status: 1}
+	return &exit{status: exitNo}
 }
 
 // explainGap says what would be seen to before.

@@ -29,6 +29,18 @@ func TestManualLint(t *testing.T) {
 	}
 }
 
+// TestManualSynopsis wants each command on a line of its own: mandoc sets it behind the one before where .Nm lacks.
+func TestManualSynopsis(t *testing.T) {
+	before := ""
+	for line := range strings.Lines(manualSection(t, "SYNOPSIS")) {
+		name, is := strings.CutPrefix(strings.TrimSpace(line), ".Cm ")
+		if is && before != ".Nm" && strings.Contains(helpText, "\n  "+name+" ") {
+			t.Errorf("%s stands behind %s", name, before)
+		}
+		before = strings.TrimSpace(line)
+	}
+}
+
 // mandoc runs it. Where CI does not have it that is a failure.
 func mandoc(t *testing.T, args ...string) (out string, found bool) {
 	t.Helper()

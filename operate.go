@@ -19,7 +19,7 @@ var byOptions = append([]*option{
 }, commonOptions...)
 
 var stopOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 }, byOptions...)
 
 // A hand is one command typed by a person.
@@ -74,7 +74,7 @@ func (h *hand) state(date string) (*jobState, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs[0].abroad = abroad(jobs[0].meta["zone"])
+	jobs[0].seenFrom(h.settings)
 	return jobs[0], nil
 }
 
@@ -105,8 +105,8 @@ func (h *hand) by() string {
 }
 
 // toSettle is what to type about a slot that waits for a person.
-func toSettle(job, slot, how string) string {
-	return "onceonly resolve " + quoteWord(job) + " --date " + slot + " " + how + " --reason TEXT"
+func toSettle(typed, slot, how string) string {
+	return "onceonly resolve " + typed + " --date " + slot + " " + how + " --reason TEXT"
 }
 
 // A stopReply is stop.lua's: what became of the stop, and whom it met.
@@ -154,8 +154,8 @@ func (h *hand) stopped(j *jobState, r *stopReply) error {
 			brief(hears))
 		return nil
 	case "other":
-		return &exit{status: exitNoJob, msg: fmt.Sprintf("%s %s: not running; %s is, on %s", h.job, j.label(j.chosen.name),
+		return &exit{status: exitNo, msg: fmt.Sprintf("%s %s: not running; %s is, on %s", h.job, j.label(j.chosen.name),
 			j.label(r.Slot), holderOf(r.Entry))}
 	}
-	return &exit{status: exitNoJob, msg: h.job + ": nobody holds it"}
+	return &exit{status: exitNo, msg: h.job + ": nobody holds it"}
 }

@@ -100,6 +100,10 @@ var commonOptions = []*option{
 	{name: "verbose", alias: "v", flag: true, set: func(s *settings, v string) error { return setBool(&s.verbose, v) }},
 }
 
+// dateOption is the slot that is meant, where a command is about one.
+var dateOption = &option{name: "date", line: true, words: []string{"today", "yesterday"},
+	set: func(s *settings, v string) error { s.date = v; return nil }}
+
 // oneOf is an option whose value is one of a few words.
 func oneOf(name string, to func(*settings) *string, words ...string) *option {
 	return &option{name: name, words: words, set: func(s *settings, v string) error { return setWord(to(s), v, words...) }}
@@ -120,7 +124,7 @@ var runOptions = append([]*option{
 	{name: "reason", line: true, set: func(s *settings, v string) error { s.reason = v; return nil }},
 	{name: "keep", set: func(s *settings, v string) error { return setNumber(&s.keep, v, 10, 1_000_000) }},
 	{name: "tz", set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
-	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "attempts", set: func(s *settings, v string) error { return setNumber(&s.attempts, v, 1, 1000) }},
 	{name: "lease", set: func(s *settings, v string) error { return setDuration(&s.lease, v, minimumLease) }},
 	{name: "timeout", set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
@@ -136,7 +140,7 @@ var runOptions = append([]*option{
 
 var statusOptions = append([]*option{
 	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
-	{name: "date", line: true, words: []string{"today", "yesterday"}, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "hosts", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.hosts, v) }},
 	{name: "problems", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.problems, v) }},
 	{name: "n", line: true, set: func(s *settings, v string) error { return setNumber(&s.n, v, 0, 1<<30) }},
@@ -150,7 +154,7 @@ var statusOptions = append([]*option{
 var doctorOptions = append([]*option{
 	{name: "offline", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.offline, v) }},
 	{name: "json", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.json, v) }},
-	{name: "config", line: true, set: func(s *settings, v string) error { s.config = v; return nil }},
+	{name: "config", line: true, file: true, set: func(s *settings, v string) error { s.config = v; return nil }},
 	{name: "tz", bare: true, set: func(s *settings, v string) error { s.tz = v; _, err := parseZone(v); return err }},
 	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
@@ -245,7 +249,10 @@ func (s *settings) redisURL() (*server, error) {
 	if err != nil {
 		return nil, usage(from+": "+err.Error(), "")
 	}
-	return v, v.secure()
+	if err := v.secure(); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // together refuses options that do not go together, and settles which of two that exclude each other is meant.

@@ -2,13 +2,12 @@ package main
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Settling a slot by hand, on the record: it is done, or it may be asked for once more.
 
 var resolveOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "done", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.done, v) }},
 	{name: "reopen", line: true, flag: true, set: func(s *settings, v string) error { return setBool(&s.reopen, v) }},
 }, byOptions...)
@@ -73,7 +72,7 @@ func (h *hand) resolution(j *jobState, id string) map[string]any {
 func (h *hand) resolved(j *jobState, r *resolveReply) error {
 	label := j.label(j.chosen.name)
 	name := h.job + " " + label
-	run := strings.Replace(j.runByHand(label), " --date ", h.elsewhere()+" --date ", 1)
+	run := j.runByHand(label)
 	switch r.Verdict {
 	case "settled":
 		h.settled(name, run)
@@ -82,7 +81,7 @@ func (h *hand) resolved(j *jobState, r *resolveReply) error {
 		h.voice.normally("%s: %s already", name, map[bool]string{false: "done", true: "reopened"}[h.reopen])
 		return nil
 	case "nothing":
-		return &exit{status: exitNoJob, msg: name + ": nothing to reopen: it runs when it is asked for", hint: run}
+		return &exit{status: exitNo, msg: name + ": nothing to reopen: it runs when it is asked for", hint: run}
 	case "old":
 		return &exit{status: exitNotDone, msg: fmt.Sprintf(
 			"%s: not settled: the ledger reaches back to %s, nobody can say whether it ran", name, j.label(r.Oldest))}
@@ -105,7 +104,7 @@ func (h *hand) settled(name, run string) {
 
 // held is the refusal while somebody may be running.
 func (h *hand) held(j *jobState, name string, r *resolveReply) error {
-	e := &exit{status: exitNotDone, hint: fmt.Sprintf("wait for its end, or onceonly stop %s --reason TEXT", quoteWord(h.job))}
+	e := &exit{status: exitNotDone, hint: "wait for its end, or onceonly stop " + j.typed + " --reason TEXT"}
 	switch {
 	case r.Entry == nil:
 		e.msg = name + ": not settled: somebody holds the job"

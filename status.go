@@ -14,7 +14,6 @@ import (
 // What ran, where, when, how it ended: of all jobs, of one job, of one slot. Nothing is written to Redis.
 
 const (
-	exitNoJob     = 1
 	statusWait    = 10 * time.Second // --redis-wait, unless given: a person is waiting
 	lateAfter     = 15 * time.Minute // a due slot is pending until then, unless --late says otherwise
 	attentionDays = 30
@@ -48,19 +47,19 @@ func status(args []string, s *settings, w io.Writer) error {
 		m := &machine{up: err == nil, took: time.Since(began), ahead: r.ahead, dir: stateDir(s.stateDir, os.LookupEnv)}
 		return cmp.Or(a.printMetrics(w, jobs, m), err)
 	}
-	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNoJob) {
+	if no := (*exit)(nil); err != nil && !(a.json && errors.As(err, &no) && no.status == exitNo) {
 		return err
 	}
 	for _, j := range jobs {
-		j.abroad = abroad(j.meta["zone"])
+		j.seenFrom(s)
 	}
 	return cmp.Or(a.print(w, jobs), err, a.verdict(jobs))
 }
 
-// abroad says whether this host's zone is not the job's.
-func abroad(zone string) bool {
+// seenFrom adds what a command to type depends on: how the job was asked for, and this host's zone.
+func (j *jobState) seenFrom(s *settings) {
 	here, _, err := hostZone("", "", os.LookupEnv)
-	return err == nil && here.String() != zone
+	j.typed, j.abroad = s.typed(j.job), err == nil && here.String() != j.meta["zone"]
 }
 
 // print writes the view.
@@ -68,10 +67,7 @@ func (a *statusAsk) print(w io.Writer, jobs []*jobState) error {
 	text := ""
 	switch s := screenOf(w); {
 	case a.json:
-		var err error
-		if text, err = a.jsonOf(jobs); err != nil {
-			return err
-		}
+		text = a.jsonOf(jobs)
 	case a.brief:
 		text = a.briefly(jobs)
 	case a.job == "" && len(jobs) == 0:
@@ -109,6 +105,7 @@ type jobState struct {
 	pause          *pause     // the one that is in force
 	chosen         *slotState // by --date
 	abroad         bool       // this host's zone is another one
+	typed          string     // the job, as a command to type names it
 }
 
 // A slotState is a slot, and what is known of its newest attempt.
@@ -125,8 +122,7 @@ type slotState struct {
 // A statusEntry is an entry with what only status reads.
 type statusEntry struct {
 	entry
-	MergedInto string `json:"into"`
-	Behind     string `json:"behind"` // skipped: the slot that was running
+	Behind string `json:"behind"` // skipped: the slot that was running
 }
 
 // readEntry reads an entry for people: of one that was settled by hand the newest real attempt is shown.
@@ -175,8 +171,8 @@ func newJobState(namespace, name string, answer any) *jobState {
 	if len(a) != 11 {
 		panic("look.lua and status.go disagree")
 	}
-	j := &jobState{namespace: namespace, job: name, now: number(text(a[0])), lock: text(a[1]), ttl: a[2].(int64),
-		fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
+	j := &jobState{namespace: namespace, job: name, typed: quoteWord(name), now: number(text(a[0])), lock: text(a[1]),
+		ttl: a[2].(int64), fence: text(a[3]), meta: pairs(a[4]), oldest: text(a[7]), first: number(text(a[8])), entries: map[string]*statusEntry{},
 		late: lateAfter}
 	for slot, raw := range pairs(a[6]) {
 		if e, err := readEntry(raw); err == nil {

@@ -83,7 +83,7 @@ func (r *reader) unknown(a *statusAsk) error {
 	if err != nil {
 		return err
 	}
-	return &exit{status: exitNoJob, msg: fmt.Sprintf("no job %q in namespace %s", a.job, a.namespace),
+	return &exit{status: exitNo, msg: fmt.Sprintf("no job %q in namespace %s", a.job, a.namespace),
 		hint: nearest(a.job, names)}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -78,30 +77,39 @@ type countsJSON struct {
 }
 
 type slotJSON struct {
-	Slot         string         `json:"slot"`
-	BusinessDate string         `json:"business_date"`
-	State        *string        `json:"state"`
-	DueAt        *string        `json:"due_at"`
-	StartedAt    *string        `json:"started_at"`
-	EndedAt      *string        `json:"ended_at"`
-	Late         *float64       `json:"late_seconds"`
-	Duration     *float64       `json:"duration_seconds"`
-	Attempt      int            `json:"attempt"`
-	AttemptsLeft *int           `json:"attempts_left"`
-	ExitStatus   *int           `json:"exit_status"`
-	Signal       *string        `json:"signal"`
-	Reason       *string        `json:"reason"`
-	Host         *string        `json:"host"`
-	PID          *int64         `json:"pid"`
-	User         *string        `json:"user"`
-	RunID        *string        `json:"run_id"`
-	Token        *int64         `json:"token"`
+	Slot         string   `json:"slot"`
+	BusinessDate string   `json:"business_date"`
+	State        *string  `json:"state"`
+	DueAt        *string  `json:"due_at"`
+	StartedAt    *string  `json:"started_at"`
+	EndedAt      *string  `json:"ended_at"`
+	Late         *float64 `json:"late_seconds"`
+	Duration     *float64 `json:"duration_seconds"`
+	Attempt      int      `json:"attempt"`
+	AttemptsLeft *int     `json:"attempts_left"`
+	ExitStatus   *int     `json:"exit_status"`
+	Signal       *string  `json:"signal"`
+	Reason       *string  `json:"reason"`
+	starterJSON
 	ByHand       bool           `json:"by_hand"`
 	Key          string         `json:"key"`
 	MergedInto   *string        `json:"merged_into"`
 	Resolved     *resolvedJSON  `json:"resolved"`
 	StaleReports int            `json:"stale_reports"`
 	Attempts     *[]attemptJSON `json:"attempts,omitempty"`
+}
+
+// A starterJSON is who started an attempt, and as what.
+type starterJSON struct {
+	Host  *string `json:"host"`
+	PID   *int64  `json:"pid"`
+	User  *string `json:"user"`
+	RunID *string `json:"run_id"`
+	Token *int64  `json:"token"`
+}
+
+func starterOf(e *entry) starterJSON {
+	return starterJSON{known(e.Host), known(int64(e.PID)), known(e.User), known(e.RunID), known(e.Token)}
 }
 
 type resolvedJSON struct {
@@ -112,13 +120,9 @@ type resolvedJSON struct {
 }
 
 type attemptJSON struct {
-	Attempt     int      `json:"attempt"`
-	State       string   `json:"state"`
-	Host        *string  `json:"host"`
-	PID         *int64   `json:"pid"`
-	User        *string  `json:"user"`
-	RunID       *string  `json:"run_id"`
-	Token       *int64   `json:"token"`
+	Attempt int    `json:"attempt"`
+	State   string `json:"state"`
+	starterJSON
 	StartedAt   *string  `json:"started_at"`
 	EndedAt     *string  `json:"ended_at"`
 	Duration    *float64 `json:"duration_seconds"`
@@ -165,19 +169,26 @@ func seconds(ms int64) *float64 {
 }
 
 // jsonOf is the list of jobs.
-func (a *statusAsk) jsonOf(jobs []*jobState) (string, error) {
+func (a *statusAsk) jsonOf(jobs []*jobState) string {
 	list := []jobJSON{}
 	for _, j := range jobs {
 		if !a.problems || len(j.attention()) > 0 {
 			list = append(list, a.jobJSON(j))
 		}
 	}
-	var b bytes.Buffer
+	return document(list)
+}
+
+// document is what status and doctor print as JSON.
+func document(v any) string {
+	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(list)
-	return b.String(), err
+	if err := e.Encode(v); err != nil {
+		panic(err) // they hold nothing that JSON does not have
+	}
+	return b.String()
 }
 
 func (a *statusAsk) jobJSON(j *jobState) jobJSON {
@@ -296,7 +307,7 @@ func (j *jobState) slotJSON(s *slotState) slotJSON {
 	if e == nil {
 		return o
 	}
-	o.MergedInto, o.StaleReports = known(e.MergedInto), e.Stale
+	o.MergedInto, o.StaleReports = known(e.Into), e.Stale
 	if r := e.Resolved; r != nil {
 		o.Resolved = &resolvedJSON{known(r.As), known(r.By), j.at(r.At), known(r.Reason)}
 	}
@@ -305,8 +316,7 @@ func (j *jobState) slotJSON(s *slotState) slotJSON {
 	}
 	o.StartedAt, o.EndedAt, o.ByHand = j.at(e.Began), j.at(e.Ended), e.ByHand
 	o.ExitStatus, o.Signal, o.Reason = e.Exit, known(e.Signal), known(e.Reason)
-	o.Host, o.PID, o.User = known(e.Host), known(int64(e.PID)), known(e.User)
-	o.RunID, o.Token = known(e.RunID), known(e.Token)
+	o.starterJSON = starterOf(&e.entry)
 	if e.Ended > 0 {
 		o.Duration = seconds(e.Ended - e.Began)
 	}
@@ -319,9 +329,9 @@ func (j *jobState) slotJSON(s *slotState) slotJSON {
 func (j *jobState) attemptsJSON() *[]attemptJSON {
 	list := []attemptJSON{}
 	for _, a := range j.attempts(j.chosen) {
-		o := attemptJSON{Attempt: a.Attempt, State: a.State, Host: known(a.Host), PID: known(int64(a.PID)), User: known(a.User),
-			RunID: known(a.RunID), Token: known(a.Token), StartedAt: j.at(a.Began), EndedAt: j.at(a.Ended), ExitStatus: a.Exit,
-			Signal: known(a.Signal), Reason: known(a.Reason), RerunReason: known(a.Rerun), Version: known(a.version)}
+		o := attemptJSON{Attempt: a.Attempt, State: a.State, starterJSON: starterOf(&a.entry), StartedAt: j.at(a.Began),
+			EndedAt: j.at(a.Ended), ExitStatus: a.Exit, Signal: known(a.Signal), Reason: known(a.Reason), RerunReason: known(a.Rerun),
+			Version: known(a.version)}
 		if a.Ended > 0 {
 			o.Duration = seconds(a.Ended - a.Began)
 		}

@@ -155,7 +155,7 @@ func (j *jobState) note(s *slotState) string {
 		add(e.Resolved.As == "reopened", "reopened by "+who)
 		add(e.Resolved.As != "reopened", "resolved by "+who)
 	}
-	add(e.MergedInto != "", "with "+j.label(e.MergedInto))
+	add(e.Into != "", "with "+j.label(e.Into))
 	add(e.Behind != "", j.behind(e.Behind, s.name)+" was running")
 	add(s.state == "failed" && e.Reason != "" && e.Reason != "timeout" && e.Reason != "reopened", strings.ReplaceAll(e.Reason, "_", " "))
 	add(e.Rerun != "", "rerun")
@@ -186,10 +186,10 @@ func (j *jobState) advice(s *slotState) string {
 	}
 	if s.state == "late" {
 		return said + "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:\n  " +
-			"onceonly status " + quoteWord(j.job) + " --hosts\n"
+			"onceonly status " + j.typed + " --hosts\n"
 	}
 	if s.entry == nil {
-		return said + "onceonly status " + quoteWord(j.job) + " --date " + label + "\n"
+		return said + "onceonly status " + j.typed + " --date " + label + "\n"
 	}
 	if s.state == "uncertain" {
 		said += j.silence(s)
@@ -245,7 +245,7 @@ func (j *jobState) settle(s *slotState) string {
 	if s.entry != nil && s.entry.Reopened {
 		return j.byHand(s)
 	}
-	return toSettle(j.job, j.label(s.name), "--done (or --reopen)")
+	return toSettle(j.typed, j.label(s.name), "--done (or --reopen)")
 }
 
 func (j *jobState) byHand(s *slotState) string { return j.runByHand(j.label(s.name)) }
@@ -256,7 +256,7 @@ func (j *jobState) runByHand(label string) string {
 	if j.abroad || len(label) > len(time.DateOnly) {
 		line.Zone = j.meta["zone"]
 	}
-	return byHand(j.job, line, label)
+	return byHand(j.typed, line, label)
 }
 
 // dateOf is the business date of a slot, which its name tells: a week's is its Monday.

@@ -98,20 +98,20 @@ func (c *call) refuse(r *reply) *exit {
 
 // settle is what to type about a slot that waits for a person. A shell by hand does not have the line's options.
 func (c *call) settle(slot string) string {
-	return toSettle(c.command.job, c.shown(slot)+c.elsewhere(), "--done or --reopen,")
+	return toSettle(c.typed(c.command.job), c.shown(slot), "--done or --reopen,")
 }
 
-// elsewhere is the option that a shell by hand needs, too, to mean this namespace.
-func (s *settings) elsewhere() string {
+// typed is a job as it is typed, with the option without which a shell by hand means another namespace.
+func (s *settings) typed(job string) string {
 	if s.from["namespace"] != "--namespace" {
-		return ""
+		return quoteWord(job)
 	}
-	return " --namespace " + quoteWord(s.namespace)
+	return quoteWord(job) + " --namespace " + quoteWord(s.namespace)
 }
 
 // byHand is what runs a slot by hand. It says of the line what decides which slot is meant.
-func byHand(job string, line terms, slot string) string {
-	words := "onceonly run --job " + quoteWord(job)
+func byHand(typed string, line terms, slot string) string {
+	words := "onceonly run --job " + typed
 	switch {
 	case len(slot) == len(time.DateOnly): // a day's name
 	case line.Schedule != "":
@@ -171,8 +171,14 @@ func (c *call) disagree(r *reply) *exit {
 	case "shape":
 		e.msg = fmt.Sprintf("%s: not run: this line is '%s', that of %s is '%s', and their slots overlap (%s and %s)", job,
 			c.line, r.Other.Host, r.Other.line(), c.shown(c.slot.name), c.shown(r.Other.Slot))
-		e.hint = "give all hosts the same line: onceonly status " + quoteWord(job) + " --hosts"
-		if c.line.String() == r.Other.line() {
+		e.hint = "give all hosts the same line: onceonly status " + c.typed(job) + " --hosts"
+		switch {
+		case c.line.String() != r.Other.line():
+		case r.Zone == "" || r.Zone == c.line.zone.String(): // what the job's is says nothing of the other slot
+			e.msg = fmt.Sprintf("%s: not run: this line's zone is %s, %s had another one, and their slots overlap (%s and %s)",
+				job, c.line.zone, r.Other.Host, c.shown(c.slot.name), c.shown(r.Other.Slot))
+			e.hint = "onceonly status " + c.typed(job) + " --date " + c.shown(r.Other.Slot)
+		default:
 			e.msg = fmt.Sprintf("%s: not run: this line's zone is %s, the job's is %s (%s, since %s), and their slots overlap (%s and %s)",
 				job, c.line.zone, r.Zone, r.ZoneHost, c.day(number(r.ZoneSince)), c.shown(c.slot.name), c.shown(r.Other.Slot))
 			e.hint = fmt.Sprintf("on every host ONCEONLY_TZ=%s in %s, or --tz %[1]s", r.Zone, configFile)

@@ -14,7 +14,7 @@ import (
 const waitPatience = 5 * time.Minute // --redis-wait of wait, unless given: who waits can wait for Redis, too
 
 var waitOptions = append([]*option{
-	{name: "date", line: true, set: func(s *settings, v string) error { s.date = v; return nil }},
+	dateOption,
 	{name: "timeout", line: true, set: func(s *settings, v string) error { return setDuration(&s.timeout, v, time.Millisecond) }},
 }, commonOptions...)
 
@@ -118,7 +118,7 @@ func (w *waiter) find() error {
 		return nil
 	}
 	j, err := w.state("")
-	if no := (*exit)(nil); errors.As(err, &no) && no.status == exitNoJob {
+	if no := (*exit)(nil); errors.As(err, &no) && no.status == exitNo {
 		w.meant = no.hint
 		w.bind(nil)
 		return nil
@@ -184,22 +184,19 @@ func (w *waiter) over(r *waitReply) (*exit, bool) {
 	if r == nil {
 		return nil, false
 	}
-	settle := ""
-	if w.j != nil {
-		settle = toSettle(w.job, w.j.label(w.slot), "--done or --reopen,")
-	}
+	settle := toSettle(w.j.typed, w.j.label(w.slot), "--done or --reopen,")
 	switch r.Verdict {
 	case "done":
 		return nil, true
 	case "failed":
-		return &exit{status: exitNoJob, hint: settle, msg: fmt.Sprintf("%s: failed on %s at %s (%s), no attempt left", w.name(),
+		return &exit{status: exitNo, hint: settle, msg: fmt.Sprintf("%s: failed on %s at %s (%s), no attempt left", w.name(),
 			r.Entry.Host, w.clock(cmp.Or(r.Entry.Ended, r.Entry.Began)), endOf(r.Entry))}, true
 	case "uncertain":
-		return &exit{status: exitNoJob, hint: "find out, then " + settle, msg: fmt.Sprintf(
+		return &exit{status: exitNo, hint: "find out, then " + settle, msg: fmt.Sprintf(
 			"%s: uncertain: %s began at %s and never reported; it may have done all, part or nothing", w.name(),
 			holderOf(r.Entry), w.clock(r.Entry.Began))}, true
 	case "old":
-		return &exit{status: exitNoJob, msg: fmt.Sprintf("%s: the ledger reaches back to %s, nobody can say whether it ran",
+		return &exit{status: exitNo, msg: fmt.Sprintf("%s: the ledger reaches back to %s, nobody can say whether it ran",
 			w.name(), w.j.label(r.Oldest))}, true
 	}
 	return nil, false
