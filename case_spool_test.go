@@ -1,7 +1,5 @@
 //go:build !race
 
-// They run the binary, which has no race detector in it.
-
 package main
 
 import (
@@ -236,7 +234,7 @@ func TestSpoolDeliveredByManyAtOnce(t *testing.T) {
 	var procs []*caseProc
 	for k := range 5 {
 		e := newEnder(t)
-		procs = append(procs, caseStart(t, h.command(caseRun(fmt.Sprint("j", k), "--lease 1s", e.command("0")...)...)))
+		procs = append(procs, caseStart(t, h.command(caseRun(fmt.Sprint("j", k), "--lease 2s", e.command("0")...)...)))
 		ends = append(ends, e)
 	}
 	eventually(t, "the commands run", func() bool { return !slices.ContainsFunc(ends, func(e *ender) bool { return !e.up() }) })
@@ -270,11 +268,11 @@ func TestSpoolOutOfMemory(t *testing.T) {
 	t.Parallel()
 	ctx, r, e := context.Background(), newRedis(t), newEnder(t)
 	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
+	p := caseStart(t, h.command(caseRun("j", "--lease 2s", e.command("0")...)...))
 	eventually(t, "the command runs", e.up)
 	r.rdb.ConfigSet(ctx, "maxmemory", "1")
 	left := func() time.Duration { return r.rdb.PTTL(ctx, lockKey(t, "j")).Val() }
-	renewed(t, 5, time.Second, left, func(time.Duration) { // it goes on: to renew takes no memory
+	renewed(t, 3, 2*time.Second, left, func(time.Duration) { // it goes on: to renew takes no memory
 		if !e.life.held() {
 			t.Fatal("the command was stopped")
 		}

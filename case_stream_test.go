@@ -180,18 +180,18 @@ func TestCaseOutputCannotBeWritten(t *testing.T) {
 func TestCaseSlowReader(t *testing.T) {
 	t.Parallel()
 	out, in := casePipe(t)
-	cmd := newHost(t, "web-1").command(caseRun("slow", "--lease 1s", caseSelf(t), "case:bytes", "1000000", "0")...)
+	cmd := newHost(t, "web-1").command(caseRun("slow", "--lease 2s", caseSelf(t), "case:bytes", "1000000", "0")...)
 	cmd.Stdout = in
 	p := caseStart(t, cmd)
 	in.Close()
 	eventually(t, "it begins", func() bool { return isHeld(t, "slow") })
 	left := func() time.Duration { return shared.rdb.PTTL(context.Background(), lockKey(t, "slow")).Val() }
-	renewed(t, rounds(9, 60), time.Second, left, func(now time.Duration) {
+	renewed(t, rounds(9, 30), 2*time.Second, left, func(now time.Duration) {
 		if now <= 0 {
 			t.Fatal("the lease was lost behind a blocked write")
 		}
 	})
-	newHost(t, "web-2").run(caseRun("slow", "--lease 1s --exit-busy 5", "true")...).want(t, 5, "")
+	newHost(t, "web-2").run(caseRun("slow", "--lease 2s --exit-busy 5", "true")...).want(t, 5, "")
 	if sumOf(out) != sumOf(caseBytes(1000000)) {
 		t.Error("other bytes arrived")
 	}

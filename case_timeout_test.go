@@ -1,7 +1,5 @@
 //go:build !race
 
-// They run the binary, which has no race detector in it.
-
 package main
 
 import (
