@@ -36,8 +36,12 @@ type patient struct {
 	failing  bool
 }
 
-// say adds a finding about the line.
+// inURL is what stands before the host in a URL, also where a password there is not encoded.
+var inURL = pattern(`://\S*@`)
+
+// say adds a finding about the line. What it repeats of the line is without passwords.
 func (p *patient) say(level, text, hint string) {
+	text, hint = inURL().ReplaceAllString(text, "://***@"), inURL().ReplaceAllString(hint, "://***@")
 	p.failing = p.failing || level == failure
 	p.examined = true
 	p.findings = append(p.findings, finding{Level: level, Subject: fmt.Sprintf("line %d", p.at.number), File: p.at.file,
