@@ -206,6 +206,7 @@ func TestDoctorPassword(t *testing.T) {
 	c.put("/usr/bin/onceonly", 0o755, "")
 	c.put("/bin/true", 0o755, "")
 	c.put("/etc/crontab", 0o644, "0 4 * * * onceonly run --redis redis://:geheim@10.0.0.1 -- true\n"+
+		"onceonly run --redis redis://:geheim@10.0.0.1 -- true\n"+
 		"0 4 * * * root onceonly run -- true; x && onceonly run --redis redis://cron:ge/heim@10.0.0.1 -- true\n")
 	out, _ := c.examine()
 	hasWords(t, out, "hint: 0 4 * * * root onceonly run --redis redis://***@10.0.0.1 -- true",

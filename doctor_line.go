@@ -41,11 +41,12 @@ var inURL = pattern(`://\S*@`)
 
 // say adds a finding about the line. What it repeats of the line is without passwords.
 func (p *patient) say(level, text, hint string) {
-	text, hint = inURL().ReplaceAllString(text, "://***@"), inURL().ReplaceAllString(hint, "://***@")
+	hidden := func(s string) string { return inURL().ReplaceAllString(s, "://***@") }
 	p.failing = p.failing || level == failure
 	p.examined = true
 	p.findings = append(p.findings, finding{Level: level, Subject: fmt.Sprintf("line %d", p.at.number), File: p.at.file,
-		Line: p.at.number, Job: cmp.Or(p.job, "-"), Fields: p.at.fields, Every: cmp.Or(p.every, "-"), Text: text, Hint: hint})
+		Line: p.at.number, Job: cmp.Or(p.job, "-"), Fields: hidden(p.at.fields), Every: cmp.Or(p.every, "-"), Text: hidden(text),
+		Hint: hidden(hint)})
 }
 
 // checkLine checks a line that has onceonly in it.
