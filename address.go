@@ -178,7 +178,7 @@ func (v *server) tune() {
 	o.ContextTimeoutEnabled = true
 	// What is sent fits into the socket's buffer, so only what is awaited has a deadline: each costs a wake-up.
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, requestTimeout, -2
-	o.ReadBufferSize, o.WriteBufferSize = 4096, 4096
+	o.ReadBufferSize, o.WriteBufferSize = 4096, 16384 // a script goes out whole, and Redis is woken once
 	o.OnConnect = func(context.Context, *redis.Conn) error {
 		v.open.Store(true)
 		return nil

@@ -150,11 +150,13 @@ func (r *run) giveUp(a answer, waited time.Duration, mayHold boot) *exit {
 }
 
 // rest waits before the next question. A signal ends it.
-func (r *run) rest(pause time.Duration) *exit {
+func (r *run) rest(pause time.Duration) *exit { return r.await(alarm(pause)) }
+
+// alarm is closed when the pause is over.
+func alarm(pause time.Duration) <-chan struct{} {
 	over := make(chan struct{})
-	timer := time.AfterFunc(pause, func() { close(over) })
-	defer timer.Stop()
-	return r.await(over)
+	time.AfterFunc(pause, func() { close(over) })
+	return over
 }
 
 // stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to

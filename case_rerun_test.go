@@ -3,10 +3,45 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // Cases of real users about running again by hand what is settled.
+
+// A day that is run by hand is a slot of its own: it neither takes today's place nor is taken for it, and is run once. To run
+// it again must be asked for, and is a further attempt that status shows. (SH-21)
+func TestCaseBackfillBesideToday(t *testing.T) {
+	t.Parallel()
+	log, h := filepath.Join(t.TempDir(), "log"), newHost(t, "web-1", "ONCEONLY_TZ=UTC")
+	run := func(more ...string) result {
+		t.Helper()
+		words := []string{"sh", "-c", `echo "$ONCEONLY_BUSINESS_DATE $ONCEONLY_ATTEMPT" >>"$0"`, log}
+		return h.run(slices.Concat([]string{"run", "--job", "etl", "--every", "day"}, more, []string{"--"}, words)...)
+	}
+	now := time.Now().UTC()
+	past, today := now.AddDate(0, 0, -3).Format(time.DateOnly), now.Format(time.DateOnly)
+	run("--date", past).want(t, 0, "")
+	run().want(t, 0, "")
+	if time.Now().UTC().Format(time.DateOnly) != today {
+		t.Skip("the day ended meanwhile")
+	}
+	run("--date", past).want(t, 0, "")
+	run().want(t, 0, "")
+	wantLines(t, lines(log), past+" 1", today+" 1")
+	for _, day := range []string{past, today} {
+		if e := entryOf(t, "etl", day); e.State != "done" || e.Attempt != 1 {
+			t.Errorf("%s: %+v", day, e)
+		}
+	}
+	run("--date", past, "--rerun", "--reason", "amounts were wrong").want(t, 0, "")
+	wantLines(t, lines(log), past+" 1", today+" 1", past+" 2")
+	if got := h.run("status", "etl", "--date", past); !strings.Contains(got.stdout, `rerun             "amounts were wrong"`) {
+		t.Errorf("status: %v", got)
+	}
+}
 
 // A rerun is one further attempt at a slot that is settled, by hand and on the record: it needs the date and the reason, is
 // busy while the slot runs, and takes a line that was corrected.

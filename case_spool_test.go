@@ -5,10 +5,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,6 +73,27 @@ func spoolEnd(t *testing.T, r *redisServer, h *host, job, status string, options
 	got := p.wait()
 	back(t, r)
 	return got
+}
+
+// spooling is an onceonly that has kept its end, and tries in vain to write it.
+func spooling(t *testing.T) (*redisServer, *host, *caseProc) {
+	t.Helper()
+	r, e := newDurableRedis(t), newEnder(t)
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
+	eventually(t, "the command runs", e.up)
+	r.stop()
+	e.end(t)
+	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	return r, h, p
+}
+
+// wantDelivered fails the test if the ledger does not say that j is done, or there is still something to deliver.
+func wantDelivered(t *testing.T, r *redisServer, h *host) {
+	t.Helper()
+	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
+		t.Errorf("entry %+v, kept %v", e, h.kept())
+	}
 }
 
 // Redis dies just before the end: 74, one line, a file that only its owner reads. The next onceonly on that host, of any
@@ -165,106 +184,7 @@ func TestSpoolOtherLedgers(t *testing.T) {
 		t.Errorf("entry %+v", e)
 	}
 	h.run(caseRun("other", "", "true")...).want(t, 0, "")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
-}
-
-// What cannot be delivered is set aside and told once, and blocks neither the run nor the other ends: a file that is no end,
-// and one whose job's ledger is no ledger.
-func TestSpoolSetAside(t *testing.T) {
-	t.Parallel()
-	ctx, r := context.Background(), newDurableRedis(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	e1, e2 := newEnder(t), newEnder(t)
-	a := caseStart(t, h.command(caseRun("broken", "--lease 1s", e1.command("0")...)...))
-	b := caseStart(t, h.command(caseRun("whole", "--lease 1s", e2.command("0")...)...))
-	eventually(t, "the commands run", func() bool { return e1.up() && e2.up() })
-	r.stop()
-	e1.end(t)
-	e2.end(t)
-	a.wait().wantMatch(t, 74, notRecorded("broken", "done", h.stateDir()))
-	b.wait().wantMatch(t, 74, notRecorded("whole", "done", h.stateDir()))
-	back(t, r)
-	corrupt := map[string]string{"0000.1.json": `{"server":"127.0.`, "1111.1.json": "", "ffff.1.json": `{"job":"x"}`, "gggg.1.json": "\x00\xff\n\x1b[2J"}
-	for name, text := range corrupt {
-		caseTouch(t, filepath.Join(h.stateDir(), name), text)
-	}
-	l := &ledger{r.rdb, namespaceOf(t)}
-	r.rdb.Del(ctx, l.keys("broken")[2])
-	r.rdb.Set(ctx, l.keys("broken")[2], "no ledger", 0)
-	got := h.run(caseRun("next", "", "echo", "ran")...)
-	if got.status != 0 || got.stdout != "ran\n" {
-		t.Errorf("got %v", got)
-	}
-	said := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-	if len(said) != 5 || strings.Count(got.stderr, "WRONGTYPE") != 1 || strings.Contains(got.stderr, "\x1b") {
-		t.Errorf("said %q", said)
-	}
-	for _, line := range said {
-		if !strings.HasPrefix(line, "onceonly: ") || !strings.Contains(line, h.stateDir()) ||
-			!regexp.MustCompile(`: cannot be delivered: .+; set aside$`).MatchString(line) {
-			t.Errorf("said %q", line)
-		}
-	}
-	if !strings.Contains(got.stderr, ": cannot be delivered: not an end; set aside\n") {
-		t.Errorf("said %q", said)
-	}
-	if len(h.kept()) != 0 || len(h.setAside()) != 5 {
-		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
-	}
-	if e := entryIn(t, r.rdb, namespaceOf(t), "whole", caseDay); e.State != "done" {
-		t.Errorf("entry %+v", e)
-	}
-	h.run(caseRun("after", "", "true")...).want(t, 0, "")
-	if len(h.setAside()) != 5 {
-		t.Errorf("set aside %v", h.setAside())
-	}
-}
-
-// The disk is full, and Redis dies before the end: the end is lost, and the line says so. While Redis is there nobody
-// notices.
-//
-// Manual: the disk is full
-func TestSpoolDiskFull(t *testing.T) {
-	t.Parallel()
-	if os.Getuid() != 0 {
-		absent(t, "root, to mount a small disk")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, 0) })
-	for n, err := 0, error(nil); err == nil; n++ {
-		err = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), make([]byte, 4096), 0o600)
-	}
-	r := newDurableRedis(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+dir)
-	spoolEnd(t, r, h, "j", "0", "").wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+
-		": done, not recorded: [^\n]+; nor kept: "+regexp.QuoteMeta(dir)+": no space left on device\n")
-	h.run(caseRun("next", "", "true")...).want(t, 0, "")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "running" {
-		t.Errorf("entry %+v", e)
-	}
-}
-
-// A spool that cannot be written: one line says that the end is lost with it, and why.
-func TestSpoolNotWritable(t *testing.T) {
-	t.Parallel()
-	for what, status := range map[string]string{"done": "0", "exit 3": "3"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "file")
-			caseTouch(t, file, "")
-			r := newDurableRedis(t)
-			h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+file+"/state")
-			want := map[string]int{"0": 74, "3": 3}[status]
-			spoolEnd(t, r, h, "j", status, "").wantMatch(t, want, "("+notRenewed("j")+")?onceonly: j "+caseDay+": "+what+
-				", not recorded: [^\n]+; [^\n]*"+regexp.QuoteMeta(file+"/state")+": not a directory\n")
-			h.run(caseRun("next", "", "true")...).want(t, 0, "") // and is no trouble while all is well
-		})
-	}
+	wantDelivered(t, r, h)
 }
 
 // An end that comes after another attempt has begun is told by whoever delivers it, counted, and overwrites nothing.
@@ -287,115 +207,24 @@ func TestSpoolStale(t *testing.T) {
 	h.run(caseRun("after", "", "true")...).want(t, 0, "")
 }
 
-// replay sends what was meant for Redis, late.
-func replay(t *testing.T, r *redisServer, raw []byte) string {
-	t.Helper()
-	c, err := net.Dial("unix", r.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.Write(raw)
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
-	var answer bytes.Buffer
-	buf := make([]byte, 65536)
-	n, err := c.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Write(buf[:n])
-	return answer.String()
-}
-
-// A begin is sent, never answered, and given up. The next onceonly on the host says so to the ledger; whenever the begin
-// arrives, before that or after, nobody is kept from the slot, and it is nobody's attempt.
-//
-//	web-1  begin ....................................... arrives
-//	       69, spool
-//	web-1                  delivers        | or here: arrives, then delivered
-//	web-2                                                         runs, attempt 1
-func TestSpoolUnstarted(t *testing.T) {
-	t.Parallel()
-	for _, when := range []string{"after the delivery", "before the delivery"} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			r := newRedis(t)
-			px := newProxy(t, "127.0.0.1:1")
-			deaf, kept := withholds(t, r.address(), "EVAL")
-			px.switchTo(strings.TrimSuffix(strings.TrimPrefix(deaf, "redis://"), "/0"))
-			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
-			got := h.run(caseRun("j", "--lease 1s --redis-wait 1s", "true")...)
-			if got.status != 69 || strings.Count(got.stderr, "\n") != 1 {
-				t.Errorf("got %v", got)
-			}
-			begins := kept()
-			if len(begins) == 0 || len(h.kept()) != 1 {
-				t.Fatalf("%d begins, kept %v", len(begins), h.kept())
-			}
-			px.switchTo(r.address())
-			if when == "before the delivery" {
-				answer := replay(t, r, begins[0])
-				if !strings.Contains(answer, `"verdict":"run"`) || !heldIn(t, r.rdb, "j") {
-					t.Errorf("answer %q", answer)
-				}
-			}
-			h.run(caseRun("other", "", "true")...).want(t, 0, "")
-			if len(h.kept()) != 0 || len(h.setAside()) != 0 {
-				t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
-			}
-			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "failed" || e.Reason != "not_started" || e.Attempt != 0 || e.Stale != 0 {
-				t.Errorf("entry %+v", e)
-			}
-			for _, begin := range begins {
-				if answer := replay(t, r, begin); strings.Contains(answer, `"verdict":"run"`) || heldIn(t, r.rdb, "j") {
-					t.Errorf("a late begin: %q, held %v", answer, heldIn(t, r.rdb, "j"))
-				}
-			}
-			h.run(caseRun("j", "", "true")...).want(t, 0, "")
-			for _, begin := range begins {
-				replay(t, r, begin)
-			}
-			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 || e.Stale != 0 || heldIn(t, r.rdb, "j") {
-				t.Errorf("entry %+v, held %v", e, heldIn(t, r.rdb, "j"))
-			}
-		})
-	}
-}
-
 // onceonly is killed while it tries in vain to write the end: it lies in the spool already.
 func TestSpoolSurvivesAKill(t *testing.T) {
 	t.Parallel()
-	r, e := newDurableRedis(t), newEnder(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
-	eventually(t, "the command runs", e.up)
-	r.stop()
-	e.end(t)
-	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	r, h, p := spooling(t)
 	p.say(unix.SIGKILL)
 	p.wait()
 	back(t, r)
 	h.run(caseRun("next", "", "true")...).want(t, 0, "")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
+	wantDelivered(t, r, h)
 }
 
 // Redis is back before the lease is over: the end is written, the file removed, and all is silent but for the warning.
 func TestSpoolRemovedWhenWritten(t *testing.T) {
 	t.Parallel()
-	r, e := newDurableRedis(t), newEnder(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
-	p := caseStart(t, h.command(caseRun("j", "--lease 20s", e.command("0")...)...))
-	eventually(t, "the command runs", e.up)
-	r.stop()
-	e.end(t)
-	eventually(t, "the end is kept", func() bool { return len(h.kept()) == 1 })
+	r, h, p := spooling(t)
 	back(t, r)
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
-	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-		t.Errorf("entry %+v, kept %v", e, h.kept())
-	}
+	wantDelivered(t, r, h)
 }
 
 // Several onceonlys deliver the same spool at once: nothing is told, nothing set aside.
@@ -434,48 +263,6 @@ func TestSpoolDeliveredByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TERM, and --redis-wait, count also while there is something to deliver and Redis is silent. (SH-47, DESIGN §2)
-func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
-	t.Parallel()
-	for _, what := range []string{"TERM", "--redis-wait"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r, e := newRedis(t), newEnder(t)
-			px := newProxy(t, r.address())
-			h := newHost(t, "web-1", "ONCEONLY_REDIS="+px.url())
-			p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
-			eventually(t, "the command runs", e.up)
-			px.refuse()
-			e.end(t)
-			p.wait().wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
-			px.swallow(true, true)
-			began, ran := time.Now(), filepath.Join(t.TempDir(), "ran")
-			q := caseStart(t, h.command(caseRun("next", "--lease 1s --redis-wait 1s", "touch", ran)...))
-			limit := 6 * time.Second // the wait, a request, the lease, a farewell: as without a spool
-			if what == "TERM" {
-				time.Sleep(300 * time.Millisecond)
-				began, limit = time.Now(), time.Second
-				q.say(unix.SIGTERM)
-				q.wait().want(t, 143, "")
-			} else if got := q.wait(); got.status != 69 || strings.Count(got.stderr, "\n") != 1 {
-				t.Errorf("got %v", got)
-			}
-			if took := time.Since(began); took > limit {
-				t.Errorf("took %v, want %v at most", took, limit)
-			}
-			if _, err := os.Stat(ran); err == nil {
-				t.Error("it ran")
-			}
-			px.pass()
-			px.resetOnce()
-			h.run(caseRun("last", "", "true")...).want(t, 0, "")
-			if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || len(h.kept()) > 0 {
-				t.Errorf("entry %+v, kept %v", e, h.kept())
-			}
-		})
-	}
-}
-
 // Redis has no memory left when the command ends: the end is kept, and delivered, whole and once, when it has some again.
 //
 // Manual: Redis has no memory left
@@ -486,10 +273,12 @@ func TestSpoolOutOfMemory(t *testing.T) {
 	p := caseStart(t, h.command(caseRun("j", "--lease 1s", e.command("0")...)...))
 	eventually(t, "the command runs", e.up)
 	r.rdb.ConfigSet(ctx, "maxmemory", "1")
-	time.Sleep(1500 * time.Millisecond) // it goes on: to renew takes no memory
-	if e.life.held() == false {
-		t.Error("the command was stopped")
-	}
+	left := func() time.Duration { return r.rdb.PTTL(ctx, lockKey(t, "j")).Val() }
+	renewed(t, 5, time.Second, left, func(time.Duration) { // it goes on: to renew takes no memory
+		if !e.life.held() {
+			t.Fatal("the command was stopped")
+		}
+	})
 	e.end(t)
 	p.wait().wantMatch(t, 74, "("+notRenewed("j")+")?onceonly: j "+caseDay+": done, not recorded: OOM [^\n]+; kept in "+h.stateDir()+", delivered by the next onceonly here\n")
 	r.rdb.ConfigSet(ctx, "maxmemory", "0")

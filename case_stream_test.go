@@ -175,7 +175,8 @@ func TestCaseOutputCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A command whose output nobody reads waits, as it would without onceonly; the lease is renewed all the while. (SH-51)
+// SH-51: a command whose output nobody reads for longer than two leases waits, as it would without onceonly. The lease is
+// renewed all the while, nobody else begins, all arrives.
 func TestCaseSlowReader(t *testing.T) {
 	t.Parallel()
 	out, in := casePipe(t)
@@ -185,15 +186,17 @@ func TestCaseSlowReader(t *testing.T) {
 	in.Close()
 	eventually(t, "it begins", func() bool { return isHeld(t, "slow") })
 	left := func() time.Duration { return shared.rdb.PTTL(context.Background(), lockKey(t, "slow")).Val() }
-	renewed(t, 5, time.Second, left, func(now time.Duration) {
+	renewed(t, rounds(9, 60), time.Second, left, func(now time.Duration) {
 		if now <= 0 {
 			t.Fatal("the lease was lost behind a blocked write")
 		}
 	})
+	newHost(t, "web-2").run(caseRun("slow", "--lease 1s --exit-busy 5", "true")...).want(t, 5, "")
 	if sumOf(out) != sumOf(caseBytes(1000000)) {
 		t.Error("other bytes arrived")
 	}
 	p.wait().want(t, 0, "")
+	wantEntry(t, "slow", "done", 0, "", "")
 }
 
 // That onceonly's own words cannot be written changes nothing. (SH-51)

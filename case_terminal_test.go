@@ -154,7 +154,7 @@ func TestCaseOneSignal(t *testing.T) {
 				unix.Kill(-tty.Process.Pid, s)
 			}
 			eventually(t, "it is heard", hasLine(log, unix.SignalName(s)))
-			time.Sleep(2 * time.Second) // a second one would have come
+			time.Sleep(2 * time.Second) // the case itself: a second one would have come
 			caseTouch(t, end, "5")
 			tty.wait()
 			if got := lines(log)[1:]; !slices.Equal(got, []string{unix.SignalName(s)}) {

@@ -14,6 +14,14 @@ import (
 // long is whether to run the numbers that users gave, where fewer serve by default.
 var long = os.Getenv("ONCEONLY_TEST_LONG") != ""
 
+// rounds are few by default, many where they are to be long.
+func rounds(few, many int) int {
+	if long {
+		return many
+	}
+	return few
+}
+
 // caseDay is the slot of tests that need no particular one: no midnight falls into a test.
 const caseDay = "2024-02-29"
 

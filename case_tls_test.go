@@ -86,7 +86,7 @@ func (f *tlsFolder) server(clients string, bare bool, args ...string) (*redisSer
 }
 
 // A Redis with a private authority that asks for a client's certificate; what is wrong is told in one line, and at once
-// where waiting does not help.
+// where waiting does not help. (SH-33)
 func TestCaseTLS(t *testing.T) {
 	t.Parallel()
 	f := newTLSFolder(t)
@@ -129,7 +129,7 @@ func TestCaseTLS(t *testing.T) {
 	}
 }
 
-// Where the certificate does not have the address, the name to expect is given.
+// Where the certificate does not have the address, the name to expect is given. (SH-33)
 func TestCaseTLSServerName(t *testing.T) {
 	t.Parallel()
 	f := newTLSFolder(t)

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -53,5 +54,29 @@ func TestCaseEndUnheardStopped(t *testing.T) {
 	}
 	if len(h.kept()) != 1 {
 		t.Errorf("kept: %v", h.kept())
+	}
+}
+
+// The begin of another attempt is executed and never answered, and onceonly is told to stop: the attempt is not used up, and
+// the log tells of it as what it was begun as.
+func TestCaseRetryUnheard(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, shared.address())
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url())
+	p.dropReply("EVAL", 3, false) // begin, finish, begin
+	proc := caseStart(t, h.command(caseRun("j", "--attempts 2 --retry-delay 100ms --lease 20s", "false")...))
+	eventually(t, "the second begin is executed", func() bool { return p.dropsLeft() == 0 })
+	proc.say(unix.SIGTERM)
+	proc.wait().want(t, 1, "")
+	if e := entryOf(t, "j", caseDay); e.State != "failed" || e.Attempt != 1 {
+		t.Errorf("the entry: %+v", e)
+	}
+	events, err := shared.rdb.XRange(context.Background(), (&ledger{shared.rdb, namespaceOf(t)}).keys("j")[4], "-", "+").Result()
+	if err != nil || len(events) != 4 {
+		t.Fatalf("the log: %v, %v", events, err)
+	}
+	begun, unstarted := events[2].Values, events[3].Values
+	if unstarted["event"] != "end" || unstarted["token"] != begun["token"] || unstarted["attempt"] != "2" {
+		t.Errorf("begun as %v\nended as %v", begun, unstarted)
 	}
 }

@@ -20,7 +20,7 @@ type mistake struct {
 }
 
 // Everything wrong with the command line is exit 64 with one line and at most one hint, nothing on stdout, nothing written
-// to Redis, nothing run. (SH-39, 55, 61, 62)
+// to Redis, nothing run. (SH-39, SH-55, SH-61, SH-62)
 func TestCaseUsage(t *testing.T) {
 	t.Parallel()
 	r := newRedis(t)

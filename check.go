@@ -53,7 +53,7 @@ func check(args []string, s *settings, v *voice) error {
 
 // glance reads the job without its slots.
 func (h *hand) glance(ctx context.Context) (any, error) {
-	cmd := eval(ctx, lookLua, h.ledger.keys(h.job), 0, 0, "", "")
+	cmd := eval(ctx, bare(lookLua), h.ledger.keys(h.job), 0, 0, "", "")
 	h.ledger.Process(ctx, onceCmd{cmd})
 	return cmd.Val(), noNil(cmd.Err())
 }

@@ -14,11 +14,13 @@ import (
 
 // Completion, in the shells themselves: what they are given, and what they make of it at a key.
 
-// completeCases are what is typed, and what bash, zsh and fish offer for its last word.
-var completeCases = []struct {
+type completeCase struct {
 	typed string
 	want  []string
-}{
+}
+
+// completeCases are what is typed, and what bash, zsh and fish offer for its last word.
+var completeCases = []completeCase{
 	{"onceonly sta", []string{"status"}},
 	{"onceonly --v", []string{"--version"}},
 	{"onceonly status ", []string{"a b", "etl", "etl:x=1", "청구서"}},
@@ -108,10 +110,7 @@ func bashWords(line string) []string {
 func TestCompletionBash(t *testing.T) {
 	t.Parallel()
 	h, dir := completeHost(t)
-	cases := append(slices.Clone(completeCases), []struct {
-		typed string
-		want  []string
-	}{
+	cases := append(slices.Clone(completeCases), []completeCase{
 		{"onceonly status etl:", []string{"x=1"}}, // what stands before is not replaced
 		{"onceonly status etl:x=", []string{"1"}},
 		{"onceonly run --overlap=", []string{"skip", "wait"}},
@@ -131,24 +130,22 @@ func TestCompletionBash(t *testing.T) {
 	}
 }
 
-// At a terminal: one key, and the word is there, quoted as bash needs it.
-func TestCompletionBashKeys(t *testing.T) {
-	t.Parallel()
+// atKeys types at a terminal, in a shell that is told what to source: one key, and the word is there, quoted as the shell needs
+// it. What is completed is not run, but shown word by word, by a function of the same name.
+func atKeys(t *testing.T, shell, settings, source string, cases map[string]string) {
+	t.Helper()
 	h, dir := completeHost(t)
-	if _, err := exec.LookPath("bash"); err != nil {
-		absent(t, "bash")
+	name := strings.Fields(shell)[0]
+	if _, err := exec.LookPath(name); err != nil {
+		absent(t, name)
 	}
-	for typed, want := range map[string]string{"sta\t": "<status>", "status a\t": "<status><a b>", "status 'a\t": "<status><a b>",
-		"status \"a\t": "<status><a b>", "run --overlap=w\t": "<run><--overlap=wait>", "status etl:x\t": "<status><etl:x=1>",
-		"status --output only\t": "<status><--output><only-here.prom>", "run -- cat only\t": "<run><--><cat><only-here.prom>"} {
+	for typed, want := range cases {
 		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
 			t.Parallel()
-			shell := fmt.Sprintf(`cd %s && export PATH="%s" ONCEONLY_NAMESPACE=%s PS1='$ ' HISTFILE= && exec bash --norc --noprofile -i`,
-				dir, filepath.Dir(binary)+":$PATH", namespaceOf(h.t))
-			tty := newTerminal(t, "sh", "-c", shell)
+			tty := newTerminal(t, "sh", "-c", fmt.Sprintf(`cd %s && export PATH="%s" ONCEONLY_NAMESPACE=%s PS1='$ ' %s && exec %s`,
+				dir, filepath.Dir(binary)+":$PATH", namespaceOf(h.t), settings, shell))
 			tty.expect("$ ")
-			// What is completed is not run, but shown word by word, by a function of the same name.
-			tty.typed("source <(onceonly completion bash); onceonly() { [ \"$1\" = complete ] && command onceonly \"$@\" || { printf '<%s>' \"$@\"; echo over; }; }; echo rea''dy\n")
+			tty.typed(source + `; onceonly() { [ "$1" = complete ] && command onceonly "$@" || { printf '<%s>' "$@"; echo over; }; }; echo rea''dy` + "\n")
 			tty.expect("ready\r\n")
 			tty.typed("onceonly " + typed + "\n")
 			tty.expect(want + "over\r\n")
@@ -158,13 +155,18 @@ func TestCompletionBashKeys(t *testing.T) {
 	}
 }
 
+func TestCompletionBashKeys(t *testing.T) {
+	t.Parallel()
+	atKeys(t, "bash --norc --noprofile -i", "HISTFILE=", "source <(onceonly completion bash)", map[string]string{
+		"sta\t": "<status>", "status a\t": "<status><a b>", "status 'a\t": "<status><a b>",
+		"status \"a\t": "<status><a b>", "run --overlap=w\t": "<run><--overlap=wait>", "status etl:x\t": "<status><etl:x=1>",
+		"status --output only\t": "<status><--output><only-here.prom>", "run -- cat only\t": "<run><--><cat><only-here.prom>"})
+}
+
 func TestCompletionFish(t *testing.T) {
 	t.Parallel()
 	h, dir := completeHost(t)
-	cases := append(slices.Clone(completeCases), []struct {
-		typed string
-		want  []string
-	}{
+	cases := append(slices.Clone(completeCases), []completeCase{
 		{"onceonly run --overlap=s", []string{"--overlap=skip"}},
 		{`onceonly status a\ `, []string{"a b"}},
 	}...)
@@ -192,10 +194,7 @@ _onceonly`
 func TestCompletionZsh(t *testing.T) {
 	t.Parallel()
 	h, dir := completeHost(t)
-	cases := append(slices.Clone(completeCases), struct {
-		typed string
-		want  []string
-	}{"onceonly run --overlap=s", []string{"--overlap=skip"}})
+	cases := append(slices.Clone(completeCases), completeCase{"onceonly run --overlap=s", []string{"--overlap=skip"}})
 	for _, c := range cases {
 		got := drive(t, h, dir, "zsh", append([]string{"-f", "-c", driveZsh, "zsh", c.typed}, strings.Split(c.typed, " ")...)...)
 		if !slices.Equal(got, c.want) {
@@ -204,29 +203,11 @@ func TestCompletionZsh(t *testing.T) {
 	}
 }
 
-// At a terminal zsh completes with one key, too.
 func TestCompletionZshKeys(t *testing.T) {
 	t.Parallel()
-	h, dir := completeHost(t)
-	if _, err := exec.LookPath("zsh"); err != nil {
-		absent(t, "zsh")
-	}
-	for typed, want := range map[string]string{"sta\t": "<status>", "status a\t": "<status><a b>", "run --overlap=w\t": "<run><--overlap=wait>",
-		"status --output only\t": "<status><--output><only-here.prom>", "run -- cat only\t": "<run><--><cat><only-here.prom>"} {
-		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
-			t.Parallel()
-			shell := fmt.Sprintf(`cd %s && export PATH="%s" ONCEONLY_NAMESPACE=%s PS1='$ ' TERM=dumb LC_ALL=C.UTF-8 && exec zsh -f -i`,
-				dir, filepath.Dir(binary)+":$PATH", namespaceOf(h.t))
-			tty := newTerminal(t, "sh", "-c", shell)
-			tty.expect("$ ")
-			tty.typed("autoload -Uz compinit; compinit -u -D; source <(onceonly completion zsh); onceonly() { [ \"$1\" = complete ] && command onceonly \"$@\" || { printf '<%s>' \"$@\"; echo over; }; }; echo rea''dy\n")
-			tty.expect("ready\r\n")
-			tty.typed("onceonly " + typed + "\n")
-			tty.expect(want + "over\r\n")
-			tty.typed("exit\n")
-			tty.wait()
-		})
-	}
+	atKeys(t, "zsh -f -i", "TERM=dumb LC_ALL=C.UTF-8", "autoload -Uz compinit; compinit -u -D; source <(onceonly completion zsh)",
+		map[string]string{"sta\t": "<status>", "status a\t": "<status><a b>", "run --overlap=w\t": "<run><--overlap=wait>",
+			"status --output only\t": "<status><--output><only-here.prom>", "run -- cat only\t": "<run><--><cat><only-here.prom>"})
 }
 
 // Every command, option and word is offered, and nothing that the program does not take.

@@ -123,7 +123,7 @@ func fleetEffect(log, lock string) int {
 	}
 	say("START", 0)
 	longest, _ := time.ParseDuration(os.Getenv("ONCEONLY_TEST_LONGEST"))
-	time.Sleep(rand.N(longest))
+	time.Sleep(rand.N(longest)) // how long the command lasts
 	status := 0
 	if rand.N(10) == 0 {
 		status = 1

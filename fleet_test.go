@@ -79,7 +79,7 @@ func (f *fleet) live(life time.Duration) (kills int) {
 	}
 	tick := life / 100
 	for part := range 100 {
-		time.Sleep(tick)
+		time.Sleep(tick) // the case itself: what follows comes at moments that nobody has chosen
 		switch {
 		case part < 15 && part%3 == 2: // one joins
 			up = append(up, boot(len(up), 1, "* * * * *"))

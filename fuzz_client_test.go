@@ -88,7 +88,7 @@ func (c *fuzzClient) ask() *reply {
 		if c.r.IntN(8) == 0 {
 			return nil
 		}
-		time.Sleep(time.Duration(c.r.IntN(4)) * time.Millisecond)
+		doze(c.r, 0, 4)
 		c.wire.stall(4)
 	}
 }
@@ -118,7 +118,7 @@ func (c *fuzzClient) refused(r *reply) {
 			c.fuzz.count("trimmed")
 		}
 	}
-	time.Sleep(time.Duration(c.r.IntN(4)) * time.Millisecond)
+	doze(c.r, 0, 4)
 }
 
 // wasStopped says whether somebody may have stopped this process by hand.
@@ -190,7 +190,7 @@ func (c *fuzzClient) attempt(r *reply) bool {
 func (c *fuzzClient) work() (bool, boot) {
 	for range c.r.IntN(5) {
 		if c.r.IntN(3) != 0 {
-			time.Sleep(time.Duration(c.r.Int64N(int64(c.l.ttl / 3))))
+			time.Sleep(time.Duration(c.r.Int64N(int64(c.l.ttl / 3)))) // the command at work
 		}
 		c.wire.stall(15)
 		if c.l.kill().past() {
@@ -261,6 +261,6 @@ func (c *fuzzClient) tell(e end) bool {
 		if c.r.IntN(30) == 0 {
 			return false
 		}
-		time.Sleep(time.Duration(c.r.IntN(3)) * time.Millisecond)
+		doze(c.r, 0, 3)
 	}
 }

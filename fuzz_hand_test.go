@@ -34,7 +34,7 @@ func (f *fuzz) hand(n int) *fuzzHand {
 
 func (h *fuzzHand) work() {
 	for h.fuzz.stop.Err() == nil {
-		time.Sleep(time.Duration(h.r.IntN(30)) * time.Millisecond)
+		doze(h.r, 0, 30)
 		switch n := h.r.IntN(10); {
 		case n < 2:
 			h.stop()
@@ -67,7 +67,7 @@ func (h *fuzzHand) order(script string, q map[string]any, hear func(answer strin
 	}
 	if h.r.IntN(3) == 0 {
 		delay := time.Duration(h.r.Int64N(int64(fuzzLatest)))
-		h.fuzz.copies.Go(func() { time.Sleep(delay); send() })
+		h.fuzz.copies.Go(func() { time.Sleep(delay); send() }) // the fault: a copy that is late
 	}
 	if h.r.IntN(10) != 0 {
 		for n := 0; !send() && n < 20; n++ {
@@ -129,7 +129,7 @@ func (h *fuzzHand) pause() {
 		known := h.fuzz.pauseOf(h.k[0], what)
 		h.order(pauseLua, map[string]any{"id": newRunID(), "seen": p.N, "what": what, "until": 0, "slot": ""},
 			func(answer string, sent, got boot) { h.fuzz.sawPause(known, answer, got) })
-		time.Sleep(time.Duration(1+h.r.IntN(12)) * time.Millisecond)
+		doze(h.r, 1, 13)
 	}
 }
 

@@ -172,6 +172,11 @@ func (f *fuzz) count(what string) {
 	f.mu.Unlock()
 }
 
+// doze lets a random number of milliseconds pass, below most: which moments meet is what the fuzz is about.
+func doze(r *rand.Rand, least, most int) {
+	time.Sleep(time.Duration(least+r.IntN(most-least)) * time.Millisecond)
+}
+
 // trouble breaks a key of a job now and then: an error must never take or leave a lease.
 func (f *fuzz) trouble(n int) {
 	const (
@@ -183,10 +188,10 @@ func (f *fuzz) trouble(n int) {
 	ctx, r := context.Background(), rand.New(rand.NewPCG(f.seed, uint64(f.rounds)<<32+1000+uint64(n)))
 	k := (&ledger{f.rdb, f.namespace()}).keys(f.job(n))
 	for f.stop.Err() == nil {
-		time.Sleep(time.Duration(r.IntN(80)) * time.Millisecond)
+		doze(r, 0, 80)
 		broken := []string{k[4], k[5]}[r.IntN(2)]
 		f.rdb.Eval(ctx, hide, []string{broken, broken + "."})
-		time.Sleep(time.Duration(1+r.IntN(5)) * time.Millisecond)
+		doze(r, 1, 6)
 		f.rdb.Eval(ctx, show, []string{broken, broken + "."})
 	}
 }

@@ -74,7 +74,7 @@ func (w *fuzzWire) lose(cmd redis.Cmder) error {
 // stall is a client, or a network, that takes its time: seldom, and then up to more than a lease.
 func (w *fuzzWire) stall(of int) {
 	if w.chance(of) {
-		time.Sleep(time.Duration(w.r.Int64N(int64(fuzzLongest) * 5 / 4)))
+		time.Sleep(time.Duration(w.r.Int64N(int64(fuzzLongest) * 5 / 4))) // the fault
 	}
 }
 
@@ -88,7 +88,7 @@ func (w *fuzzWire) delay() time.Duration {
 // later sends the same bytes when their time has come, over another connection.
 func (f *fuzz) later(args []any, delay time.Duration) {
 	f.copies.Go(func() {
-		time.Sleep(delay)
+		time.Sleep(delay) // the fault: a copy that is late
 		f.send(redis.NewCmd(context.Background(), args...), true)
 	})
 }

@@ -233,7 +233,7 @@ func (l *ledger) alone(ctx context.Context, script, job string, question any) (s
 	if err != nil {
 		return "", err
 	}
-	cmd := eval(ctx, entryLua+script, l.keys(job), string(text))
+	cmd := eval(ctx, bare(entryLua, script), l.keys(job), string(text))
 	l.Process(ctx, onceCmd{cmd})
 	answer, err := cmd.Text()
 	return answer, noNil(err)
@@ -307,20 +307,27 @@ func noNil(err error) error {
 	return err
 }
 
-// bare is a script without comment lines and indentation. Redis hashes every script that it is sent, word for word.
-func bare(script string) string {
+// bare is the script of these parts without comment lines and indentation. Redis hashes every script that it is sent, word
+// for word.
+func bare(parts ...string) string {
+	size := 0
+	for _, part := range parts {
+		size += len(part)
+	}
 	var b strings.Builder
-	b.Grow(len(script))
-	for line := range strings.Lines(script) {
-		if line = strings.TrimLeft(line, " \t"); !strings.HasPrefix(line, "--") && line != "\n" {
-			b.WriteString(line)
+	b.Grow(size)
+	for _, part := range parts {
+		for line := range strings.Lines(part) {
+			if line = strings.TrimLeft(line, " \t"); !strings.HasPrefix(line, "--") && line != "\n" {
+				b.WriteString(line)
+			}
 		}
 	}
 	return b.String()
 }
 
 func eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	all := []any{"eval", bare(script), len(keys)}
+	all := []any{"eval", script, len(keys)}
 	for _, k := range keys {
 		all = append(all, k)
 	}

@@ -200,20 +200,19 @@ type step struct {
 	redis.Scripter // nil: what redislock does not call does not exist
 	lease          *lease
 	metadata       string
-	frame          string
+	frame, ours    string // the script's parts
 	question       string
 	answer         string
 }
 
 // compose sets what goes with the next request.
 func (s *step) compose(frame, ours string, q any) {
-	s.frame, s.question, s.answer = frame, "", ""
+	s.frame, s.ours, s.question, s.answer = frame, ours, "", ""
 	if ours != "" {
 		text, err := json.Marshal(q)
 		if err != nil {
 			panic(err) // the types are ours, and all of them can be marshalled
 		}
-		s.frame = strings.Replace(frame, "--[[ours]]", entryLua+ours, 1)
 		s.question = string(text)
 	}
 }
@@ -227,8 +226,12 @@ func (s *step) EvalSha(ctx context.Context, sha string, _ []string, _ ...any) *r
 
 // Eval sends redislock's script and ours.
 func (s *step) Eval(ctx context.Context, source string, _ []string, args ...any) *redis.Cmd {
-	script := strings.Replace(s.frame, "--[[lease]]", source, 1)
-	cmd := eval(ctx, script, s.lease.ledger.keys(s.lease.job), append(args, s.question)...)
+	begin, rest, _ := strings.Cut(s.frame, "--[[lease]]")
+	parts := []string{begin, source, rest}
+	if between, end, both := strings.Cut(rest, "--[[ours]]"); both {
+		parts = []string{begin, source, between, entryLua, s.ours, end}
+	}
+	cmd := eval(ctx, bare(parts...), s.lease.ledger.keys(s.lease.job), append(args, s.question)...)
 	s.lease.ledger.Process(ctx, onceCmd{cmd})
 	return s.split(ctx, cmd)
 }

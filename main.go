@@ -115,7 +115,8 @@ func isTerminal(fd int) bool {
 // app is the command line as urfave/cli knows it. Values are taken as text, and checked where their place is known.
 func app(args []string, stdout io.Writer, v *voice) *cli.App {
 	cli.HelpPrinter = func(w io.Writer, text string, _ any) { io.WriteString(w, text) }
-	cli.VersionFlag = &cli.BoolFlag{Name: "version"}
+	cli.HelpFlag = newWord(&option{name: "help", alias: "h", flag: true})
+	cli.VersionFlag = newWord(&option{name: "version", flag: true})
 	return &cli.App{
 		Name: "onceonly", Version: version, Compiled: time.Unix(0, 0), Writer: stdout, ErrWriter: io.Discard,
 		CustomAppHelpTemplate: helpText, HideHelpCommand: true,
@@ -248,7 +249,7 @@ func bareCommand(name, help string, options []*option) (*cli.Command, func(name 
 	c := &cli.Command{Name: name, CustomHelpTemplate: help, HideHelpCommand: true, OnUsageError: onUsageError}
 	words := map[string]*word{}
 	for _, o := range options {
-		words[o.name] = &word{option: o}
+		words[o.name] = newWord(o)
 		if !o.bare {
 			c.Flags = append(c.Flags, words[o.name])
 		}
@@ -260,19 +261,22 @@ func bareCommand(name, help string, options []*option) (*cli.Command, func(name 
 // expressions, several times: that would be a tenth of a run.
 type word struct {
 	*option
+	names []string
 	value string
 	set   bool
 }
 
-func (w *word) Names() []string {
-	if w.alias == "" {
-		return []string{w.name}
+func newWord(o *option) *word {
+	if o.alias == "" {
+		return &word{option: o, names: []string{o.name}}
 	}
-	return []string{w.name, w.alias}
+	return &word{option: o, names: []string{o.name, o.alias}}
 }
 
+func (w *word) Names() []string { return w.names }
+
 func (w *word) Apply(flags *flag.FlagSet) error {
-	for _, name := range w.Names() {
+	for _, name := range w.names {
 		flags.Var(w, name, "")
 	}
 	return nil

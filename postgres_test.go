@@ -2,20 +2,19 @@ package main
 
 import (
 	"bufio"
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"onceonly/scripts/postgres"
 )
 
 // A PostgreSQL of the tests' own, started by the first that needs it; each test has a database of its own.
@@ -27,14 +26,14 @@ type postgresServer struct {
 }
 
 var (
-	postgres      *postgresServer
-	errPostgres   error
-	startPostgres sync.Once
+	sharedPostgres *postgresServer
+	errPostgres    error
+	startPostgres  sync.Once
 )
 
 func stopPostgres() {
-	if postgres != nil {
-		postgres.stop()
+	if sharedPostgres != nil {
+		sharedPostgres.stop()
 	}
 }
 
@@ -45,70 +44,20 @@ func (p *postgresServer) stop() {
 	os.RemoveAll(p.dir)
 }
 
-// postgresBin finds the newest server; packages put it outside PATH. "" is none.
-func postgresBin() string {
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path)
-	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*",
-		"/opt/homebrew/opt/postgresql*/bin"} {
-		dirs, _ := filepath.Glob(pattern)
-		slices.Reverse(dirs)
-		for _, dir := range dirs {
-			if _, err := os.Stat(filepath.Join(dir, "initdb")); err == nil {
-				return dir
-			}
-		}
-	}
-	return ""
-}
-
-// lesser is whom root runs the server as, which refuses to run as root; nil for everybody else.
-func lesser() (*syscall.Credential, error) {
-	if os.Getuid() != 0 {
-		return nil, nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		if u, err := user.Lookup(name); err == nil {
-			uid, _ := strconv.Atoi(u.Uid)
-			gid, _ := strconv.Atoi(u.Gid)
-			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
-		}
-	}
-	return nil, errors.New("neither a user postgres nor nobody")
-}
-
-func newPostgresServer(bin string) (*postgresServer, error) {
-	as, err := lesser()
-	if err != nil {
-		return nil, err
-	}
+func newPostgresServer() (*postgresServer, error) {
 	dir, err := os.MkdirTemp("/tmp", "onceonly-pg") // a socket's path is short, and others may enter /tmp
-	if err == nil && as != nil {
-		err = os.Chown(dir, int(as.Uid), int(as.Gid))
-	}
 	if err != nil {
 		return nil, err
-	}
-	data, log := filepath.Join(dir, "data"), filepath.Join(dir, "log")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "onceonly", "-A", "trust", "--no-sync", "-E", "UTF8",
-		"--locale=C")
-	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		os.RemoveAll(dir)
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 	p := &postgresServer{dir: dir}
-	p.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "max_connections=200", "-c", "autovacuum=off", "-c", "track_commit_timestamp=on")
-	p.cmd.Dir, p.cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-	said, err := os.Create(log)
-	if err != nil {
+	if p.cmd, err = postgres.Command(dir, "onceonly", "max_connections=200", "track_commit_timestamp=on"); err != nil {
+		os.RemoveAll(dir)
 		return nil, err
 	}
-	defer said.Close()
-	p.cmd.Stdout, p.cmd.Stderr = said, said
+	var said bytes.Buffer
+	p.cmd.Stdout, p.cmd.Stderr = &said, &said
 	if err := p.cmd.Start(); err != nil {
+		os.RemoveAll(dir)
 		return nil, err
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -117,9 +66,8 @@ func newPostgresServer(bin string) (*postgresServer, error) {
 			return p, nil
 		}
 		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log)
 			p.stop()
-			return nil, fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, text)
+			return nil, fmt.Errorf("PostgreSQL does not answer: %w\n%s", err, said.String())
 		}
 	}
 }
@@ -146,23 +94,23 @@ var databases struct {
 
 func newDatabase(t *testing.T) *database {
 	t.Helper()
-	bin := postgresBin()
-	if _, err := exec.LookPath("psql"); bin == "" || err != nil {
+	_, err := postgres.Bin()
+	if _, none := exec.LookPath("psql"); err != nil || none != nil {
 		absent(t, "PostgreSQL, with psql (scripts/setup installs it)")
 	}
-	startPostgres.Do(func() { postgres, errPostgres = newPostgresServer(bin) })
+	startPostgres.Do(func() { sharedPostgres, errPostgres = newPostgresServer() })
 	if errPostgres != nil {
 		t.Fatal(errPostgres)
 	}
 	databases.Lock()
 	databases.n++
 	name := "test" + strconv.Itoa(databases.n)
-	err := postgres.createdb(name)
+	err = sharedPostgres.createdb(name)
 	databases.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &database{t, []string{"PGHOST=" + postgres.dir, "PGUSER=onceonly", "PGDATABASE=" + name, "PGCLIENTENCODING=UTF8"}}
+	return &database{t, []string{"PGHOST=" + sharedPostgres.dir, "PGUSER=onceonly", "PGDATABASE=" + name, "PGCLIENTENCODING=UTF8"}}
 }
 
 // do runs SQL by hand, and returns what it prints.

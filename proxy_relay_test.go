@@ -2,14 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"onceonly/scripts/resp"
 )
 
 // How the proxy carries requests and replies, one RESP value at a time, and where its misbehaviour happens.
@@ -64,7 +64,7 @@ func (p *proxy) accept() (misbehaviour, string) {
 func (p *proxy) up(r *relay) {
 	in := bufio.NewReader(r.client)
 	for {
-		raw, words, err := readRESP(in)
+		raw, words, err := resp.Read(in)
 		if err != nil {
 			p.close(r)
 			return
@@ -74,7 +74,7 @@ func (p *proxy) up(r *relay) {
 			command = strings.ToUpper(words[0])
 		}
 		bad := p.ask(command)
-		time.Sleep(bad.delay)
+		time.Sleep(bad.delay) // the mode
 		switch {
 		case bad.answer != "" && (bad.answerTo == nil || slices.Contains(bad.answerTo, command)):
 			io.WriteString(r.client, bad.answer+"\r\n")
@@ -98,22 +98,25 @@ func (p *proxy) ask(command string) misbehaviour {
 func (p *proxy) down(r *relay) {
 	in := bufio.NewReader(r.server)
 	for {
-		raw, _, err := readRESP(in)
+		raw, _, err := resp.Read(in)
 		if err != nil {
 			if !p.now().toClient { // who swallows, swallows also the end of a connection
 				p.close(r)
 			}
 			return
 		}
-		drop := p.reply(r, raw)
+		command, drop := p.reply(r, raw)
 		bad := p.now()
-		time.Sleep(bad.delay)
+		time.Sleep(bad.delay) // the mode
 		switch {
 		case drop != nil && drop.cut:
 			p.cut(r)
 			return
 		case drop == nil && !bad.toClient:
 			r.client.Write(raw)
+			p.mu.Lock()
+			p.answered = append(p.answered, command)
+			p.mu.Unlock()
 		}
 	}
 }
@@ -125,16 +128,14 @@ func (p *proxy) now() misbehaviour {
 }
 
 // reply finds the request that is answered, and whether its reply is to be lost.
-func (p *proxy) reply(r *relay, raw []byte) *replyDrop {
+func (p *proxy) reply(r *relay, raw []byte) (command string, dropped *replyDrop) {
 	r.mu.Lock()
-	command := ""
 	if len(r.pending) > 0 && raw[0] != '>' { // a push answers nothing
 		command, r.pending = r.pending[0], r.pending[1:]
 	}
 	r.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var dropped *replyDrop
 	for _, d := range p.drops {
 		if d.command == "" || d.command == command {
 			if d.n--; d.n == 0 {
@@ -143,7 +144,7 @@ func (p *proxy) reply(r *relay, raw []byte) *replyDrop {
 		}
 	}
 	p.drops = slices.DeleteFunc(p.drops, func(d *replyDrop) bool { return d.n == 0 })
-	return dropped
+	return command, dropped
 }
 
 func (p *proxy) close(r *relay) {
@@ -177,52 +178,4 @@ func closeConn(c net.Conn, reset bool) {
 		t.SetLinger(0)
 	}
 	c.Close()
-}
-
-// readRESP reads one value of RESP 2 or 3 as it is, and the bulk strings in it. What is no RESP (TLS) comes as it came.
-func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
-	peeked, err := in.Peek(1)
-	if err != nil {
-		return nil, nil, err
-	}
-	first := peeked[0] // a copy: what was peeked changes with the next read
-	if !bytes.ContainsRune([]byte("+-:_#,($=!*~>%|"), rune(first)) {
-		raw = make([]byte, in.Buffered())
-		_, err = io.ReadFull(in, raw)
-		return raw, nil, err
-	}
-	line, err := in.ReadBytes('\n')
-	if err != nil {
-		return nil, nil, err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(line[1:])))
-	switch first {
-	case '$', '=', '!':
-		return readBulk(in, line, n)
-	case '%', '|':
-		n *= 2
-	case '*', '~', '>':
-	default:
-		n = 0
-	}
-	raw = line
-	for range n {
-		part, bulks, err := readRESP(in)
-		if err != nil {
-			return nil, nil, err
-		}
-		raw, words = append(raw, part...), append(words, bulks...)
-	}
-	return raw, words, nil
-}
-
-func readBulk(in *bufio.Reader, line []byte, n int) ([]byte, []string, error) {
-	if n < 0 {
-		return line, nil, nil
-	}
-	body := make([]byte, n+2)
-	if _, err := io.ReadFull(in, body); err != nil {
-		return nil, nil, err
-	}
-	return append(line, body...), []string{string(body[:n])}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"onceonly/scripts/resp"
 )
 
 // A Redis that behaves badly, as a test wants it to: here is what a test can ask of the proxy, and whether it keeps its
@@ -31,6 +33,7 @@ type proxy struct {
 	drops    []*replyDrop
 	relays   map[*relay]bool
 	asked    []string
+	answered []string
 	accepted int
 }
 
@@ -78,6 +81,13 @@ func (p *proxy) refuse() {
 	if p.listener != nil {
 		p.listener.Close()
 		p.listener = nil
+		eventually(p.t, "the port is closed", func() bool { // a process that another test starts has it, too, until its exec
+			c, err := net.Dial("tcp", p.address())
+			if err == nil {
+				c.Close()
+			}
+			return err != nil
+		})
 	}
 	p.endAll(true)
 }
@@ -139,6 +149,23 @@ func (p *proxy) requests() []string {
 	return slices.Clone(p.asked)
 }
 
+// replies lists what clients were answered, likewise.
+func (p *proxy) replies() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.answered)
+}
+
+// clients are the ports that the living connections come from.
+func (p *proxy) clients() (ports []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r := range p.relays {
+		ports = append(ports, r.client.RemoteAddr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
 // connections is how many were accepted since the last forget.
 func (p *proxy) connections() int {
 	p.mu.Lock()
@@ -150,7 +177,7 @@ func (p *proxy) connections() int {
 func (p *proxy) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked, p.accepted = nil, 0
+	p.asked, p.answered, p.accepted = nil, nil, 0
 }
 
 // behave takes on a mode, and opens the port again if it was closed.
@@ -189,7 +216,7 @@ func TestProxy(t *testing.T) {
 		defer c.Close()
 		fmt.Fprintf(c, "*1\r\n$%d\r\n%s\r\n", len(words), words)
 		c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		raw, _, err := readRESP(bufio.NewReader(c))
+		raw, _, err := resp.Read(bufio.NewReader(c))
 		switch {
 		case err == nil:
 			return strings.TrimSpace(string(raw))

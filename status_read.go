@@ -90,13 +90,14 @@ func (r *reader) unknown(a *statusAsk) error {
 // look reads jobs in one request.
 func (r *reader) look(a *statusAsk, slot string, names ...string) ([]*jobState, error) {
 	briefs, entries, hosts := a.reach()
+	script := bare(lookLua)
 	jobs := make([]*jobState, len(names))
 	var sent int64
 	e := r.server.persist(r.wait, func(ctx context.Context) error {
 		pipe := r.ledger.Pipeline()
 		cmds := make([]*redis.Cmd, len(names))
 		for i, name := range names {
-			cmds[i] = eval(ctx, lookLua, r.ledger.keys(name), briefs, entries, slot, hosts, a.last())
+			cmds[i] = eval(ctx, script, r.ledger.keys(name), briefs, entries, slot, hosts, a.last())
 			pipe.Process(ctx, onceCmd{cmds[i]})
 		}
 		sent = millis(time.Now())

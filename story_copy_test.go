@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -9,6 +11,10 @@ import (
 // TestLuaCopies holds every step to this: sent twice, or late, it changes nothing.
 func TestLuaCopies(t *testing.T) {
 	t.Parallel()
+	ten := ""
+	for n, run := range strings.Split("a b c d e f g h i j", " ") {
+		ten += fmt.Sprintf("begin %s.1 s1 attempts=12 -> run %d\nfailed %s.1 -> ok\n", run, n+1, run)
+	}
 	tellLua(t, []luaStory{
 		{"begin while it lives", `
 			begin a.1 s1 -> run 1
@@ -33,27 +39,7 @@ func TestLuaCopies(t *testing.T) {
 			copy a.1 -> ended
 			lock -> -
 			entry s1 -> failed 2 b.1 earlier=a.1`},
-		{"begin after a dozen others", `
-			begin a.1 s1 attempts=12 -> run 1
-			failed a.1 -> ok
-			begin b.1 s1 attempts=12 -> run 2
-			failed b.1 -> ok
-			begin c.1 s1 attempts=12 -> run 3
-			failed c.1 -> ok
-			begin d.1 s1 attempts=12 -> run 4
-			failed d.1 -> ok
-			begin e.1 s1 attempts=12 -> run 5
-			failed e.1 -> ok
-			begin f.1 s1 attempts=12 -> run 6
-			failed f.1 -> ok
-			begin g.1 s1 attempts=12 -> run 7
-			failed g.1 -> ok
-			begin h.1 s1 attempts=12 -> run 8
-			failed h.1 -> ok
-			begin i.1 s1 attempts=12 -> run 9
-			failed i.1 -> ok
-			begin j.1 s1 attempts=12 -> run 10
-			failed j.1 -> ok
+		{"begin after a dozen others", ten + `
 			copy a.1 -> ended
 			copy b.1 -> ended
 			failed a.1 -> already

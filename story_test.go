@@ -236,37 +236,23 @@ func (j *luaJob) question(words []string) question {
 		terms: terms{Every: "day", DayStart: "00:00", Attempts: 1, Lease: 60000, Keep: 400, Zone: "UTC",
 			Offsets: "+00:00 +00:00", ZoneFrom: "default", Line: "line"},
 		Slot: words[1], Begins: luaBegins(words[1]), Overlap: "wait", Now: millis(time.Now())}
+	texts := map[string]*string{"overlap": &q.Overlap, "line": &q.Line, "args": &q.Args, "minute": &q.Minute, "from": &q.ZoneFrom,
+		"rerun": &q.Rerun, "every": &q.Every}
+	numbers, flags := map[string]*int{"attempts": &q.Attempts, "keep": &q.Keep}, map[string]*bool{"dated": &q.Dated, "dry": &q.Dry}
 	for _, word := range words[2:] {
 		key, value, _ := strings.Cut(word, "=")
-		n, _ := strconv.Atoi(value)
-		switch key {
-		case "attempts":
-			q.Attempts = n
-		case "overlap":
-			q.Overlap = value
-		case "keep":
-			q.Keep = n
-		case "host":
+		switch {
+		case texts[key] != nil:
+			*texts[key] = value
+		case numbers[key] != nil:
+			*numbers[key], _ = strconv.Atoi(value)
+		case flags[key] != nil:
+			*flags[key] = true
+		case key == "host":
 			q.Host, q.Machine, _ = strings.Cut(value, "/")
-		case "line":
-			q.Line = value
-		case "args":
-			q.Args = value
-		case "minute":
-			q.Minute = value
-		case "zone":
+		case key == "zone":
 			q.Zone, q.Offsets = value, value
-		case "from":
-			q.ZoneFrom = value
-		case "rerun":
-			q.Rerun = value
-		case "every":
-			q.Every = value
-		case "dated":
-			q.Dated = true
-		case "dry":
-			q.Dry = true
-		case "now":
+		case key == "now":
 			off, err := time.ParseDuration(value)
 			if err != nil {
 				j.t.Fatal(err)

@@ -20,6 +20,10 @@ func (j *jobState) story(c *slotState) [][]string {
 		attempt := "attempt " + e.fields["attempt"] + " "
 		switch e.what {
 		case "begin":
+			if why := e.fields["rerun"]; why != "" {
+				host := e.fields["host"] // HOST:PID
+				tell(e.at, e.fields["user"]+"@"+host[:max(strings.LastIndexByte(host, ':'), 0)], "rerun", strconv.Quote(why))
+			}
 			tell(e.at, e.fields["host"], attempt+"began", e.fields["run_id"])
 		case "end", "stale", "late":
 			a := attemptOf(e)

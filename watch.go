@@ -44,15 +44,13 @@ func (r *run) watch(c *child) *watch {
 	deadline, guarded := newBootTimer(), time.NewTimer(guardAfter)
 	defer deadline.stop()
 	defer guarded.Stop()
-	ended, look := c.ended, (<-chan time.Time)(nil)
+	ended := (<-chan struct{})(c.ended)
 	for {
 		deadline.set(w.next())
 		select {
 		case <-ended:
-			ended, look = nil, time.After(0)
-		case <-look:
 			if w.lingers() {
-				look = time.After(lookAgain)
+				ended = alarm(lookAgain)
 				continue
 			}
 			cancel()

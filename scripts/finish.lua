@@ -25,8 +25,10 @@ local function reply(verdict)
   return cjson.encode({ verdict = verdict, entry = e })
 end
 
+-- told logs it. Who has had no answer does not know its attempt and token; the entry does.
 local function told(kind)
-  event(kind, 'attempt', int(q.attempt), 'token', q.token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
+  local known = is(e, q.run_id, q.try) and e or q
+  event(kind, 'attempt', int(known.attempt), 'token', known.token, 'host', q.host .. ':' .. int(q.pid), 'user', q.user,
     'state', q.state, 'exit', q.exit, 'signal', q.signal, 'reason', q.reason, 'kept', q.kept and '1' or '',
     'took', int(q.took))
 end

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"onceonly/scripts/resp"
 )
 
 // A relay is one connection of a host and its own to the server. It carries one RESP value at a time.
@@ -25,7 +27,7 @@ func (r *relay) up() {
 	n := r.proxy.network
 	defer r.close()
 	for in := bufio.NewReader(r.client); ; {
-		raw, words, err := readRESP(in)
+		raw, words, err := resp.Read(in)
 		if err != nil {
 			return
 		}
@@ -61,7 +63,7 @@ func (r *relay) down() {
 	n := r.proxy.network
 	defer r.close()
 	for in := bufio.NewReader(r.server); ; {
-		raw, words, err := readRESP(in)
+		raw, words, err := resp.Read(in)
 		if err != nil {
 			r.abandon()
 			return
@@ -134,7 +136,7 @@ func (r *relay) deliverLate(q *request) {
 		defer s.Close()
 		s.SetDeadline(time.Now().Add(5 * time.Second))
 		s.Write(q.raw)
-		if raw, words, err := readRESP(bufio.NewReader(s)); err == nil {
+		if raw, words, err := resp.Read(bufio.NewReader(s)); err == nil {
 			q.executed = bootNow()
 			q.answer(raw, words)
 		}

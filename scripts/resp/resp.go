@@ -1,6 +1,5 @@
-//go:build linux
-
-package main
+// Package resp reads what Redis and its clients say to each other, for what stands between them in tests.
+package resp
 
 import (
 	"bufio"
@@ -9,15 +8,26 @@ import (
 	"strings"
 )
 
-// readRESP reads one value of RESP 2 or 3 as it is, and the strings in it, simple or bulk; a nil is "\x00".
-func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
+// Read reads one value of RESP 2 or 3 as it is, and the strings in it, simple or bulk; a nil is "\x00". What is no RESP
+// (TLS) comes as it came.
+func Read(in *bufio.Reader) (raw []byte, words []string, err error) {
+	peeked, err := in.Peek(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := peeked[0] // a copy: what was peeked changes with the next read
+	if !strings.ContainsRune("+-:_#,($=!*~>%|", rune(first)) {
+		raw = make([]byte, in.Buffered())
+		_, err = io.ReadFull(in, raw)
+		return raw, nil, err
+	}
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return nil, nil, err
 	}
 	text := strings.TrimRight(string(line[1:]), "\r\n")
 	n, _ := strconv.Atoi(text)
-	switch line[0] {
+	switch first {
 	case '$', '=', '!':
 		return readBulk(in, line, n)
 	case '%', '|':
@@ -28,7 +38,7 @@ func readRESP(in *bufio.Reader) (raw []byte, words []string, err error) {
 	}
 	raw = line
 	for range n {
-		part, more, err := readRESP(in)
+		part, more, err := Read(in)
 		if err != nil {
 			return nil, nil, err
 		}
