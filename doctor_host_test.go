@@ -199,6 +199,21 @@ func TestDoctorSpool(t *testing.T) {
 		"hint: let the job's user write into it, or ONCEONLY_STATE_DIR=DIRECTORY")
 }
 
+// A crontab's line that is repeated is so without the passwords in it.
+func TestDoctorPassword(t *testing.T) {
+	t.Parallel()
+	c := newClinic(t)
+	c.put("/usr/bin/onceonly", 0o755, "")
+	c.put("/bin/true", 0o755, "")
+	c.put("/etc/crontab", 0o644, "0 4 * * * onceonly run --redis redis://:geheim@10.0.0.1 -- true\n"+
+		"onceonly run --redis redis://:geheim@10.0.0.1 -- true\n"+
+		"0 4 * * * root onceonly run -- true; x && onceonly run --redis redis://cron:ge/heim@10.0.0.1 -- true\n")
+	out, _ := c.examine()
+	hasWords(t, out, "hint: 0 4 * * * root onceonly run --redis redis://***@10.0.0.1 -- true",
+		"what follows ; runs on every host hint: onceonly run --job true -- sh -c 'true; x && onceonly run --redis redis://***@10.0.0.1 -- true'")
+	hasNot(t, out, "geheim", "ge/heim")
+}
+
 // What an editor or a package manager has left in /etc/cron.d does not take names from lines that cron reads.
 func TestDoctorLeftover(t *testing.T) {
 	t.Parallel()

@@ -36,12 +36,17 @@ type patient struct {
 	failing  bool
 }
 
-// say adds a finding about the line.
+// inURL is what stands before the host in a URL, also where a password there is not encoded.
+var inURL = pattern(`://\S*@`)
+
+// say adds a finding about the line. What it repeats of the line is without passwords.
 func (p *patient) say(level, text, hint string) {
+	hidden := func(s string) string { return inURL().ReplaceAllString(s, "://***@") }
 	p.failing = p.failing || level == failure
 	p.examined = true
 	p.findings = append(p.findings, finding{Level: level, Subject: fmt.Sprintf("line %d", p.at.number), File: p.at.file,
-		Line: p.at.number, Job: cmp.Or(p.job, "-"), Fields: p.at.fields, Every: cmp.Or(p.every, "-"), Text: text, Hint: hint})
+		Line: p.at.number, Job: cmp.Or(p.job, "-"), Fields: hidden(p.at.fields), Every: cmp.Or(p.every, "-"), Text: hidden(text),
+		Hint: hidden(hint)})
 }
 
 // checkLine checks a line that has onceonly in it.
