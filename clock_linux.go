@@ -42,11 +42,31 @@ func newBootTimer() *bootTimer {
 
 // set moves the timer; an instant that is past fires at once.
 func (t *bootTimer) set(at boot) {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(at), 1))}
 	raw, err := t.file.SyscallConn()
 	if err == nil {
-		raw.Control(func(fd uintptr) { unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
+		raw.Control(func(fd uintptr) { setTimer(int(fd), at) })
 	}
 }
 
 func (t *bootTimer) stop() { t.file.Close() }
+
+func setTimer(fd int, at boot) {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(at), 1))}
+	unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME, &spec, nil)
+}
+
+// readable waits until there is something to read, or the end, and returns true; false if the instant comes before.
+func readable(fd int, until boot) bool {
+	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC)
+	if err != nil {
+		panic(err) // no descriptor left: nothing could be watched
+	}
+	defer unix.Close(timer)
+	setTimer(timer, until)
+	either := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(timer), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(either, -1); err != unix.EINTR {
+			return either[0].Revents != 0
+		}
+	}
+}

@@ -40,3 +40,20 @@ func (t *bootTimer) stop() {
 		t.timer.Stop()
 	}
 }
+
+// readable waits until there is something to read, or the end, and returns true; false if the instant comes before.
+func readable(fd int, until boot) bool {
+	for {
+		left := max(min(until.until(), time.Minute), 0)
+		one := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(one, int(left.Milliseconds())+1)
+		switch {
+		case n > 0:
+			return true
+		case err != nil && err != unix.EINTR:
+			return false
+		case until.past():
+			return false
+		}
+	}
+}

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -109,67 +109,42 @@ func (g *guard) gone() <-chan struct{} {
 	return g.ended
 }
 
-// guardMain is the whole life of the guard process: argv[1] is the group.
+// guardMain is the whole life of the guard process: argv[1] is the group. What was told before the deadline counts, also
+// where the guard itself was held up and reads it later.
 func guardMain(args []string) int {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
 	group, err := strconv.Atoi(args[1])
 	if err != nil || group <= 1 {
 		return exitUsage
 	}
-	told := make(chan boot)
-	go readDeadlines(os.NewFile(3, "pipe"), told)
-	deadline := boot(0)
-	timer := newBootTimer()
-	for {
-		select {
-		case d, open := <-told:
-			switch {
-			case !open:
-				unix.Kill(-group, unix.SIGKILL)
-				return 0
+	const pipe = 3
+	deadline, told := boot(math.MaxInt64), ""
+	for buf := make([]byte, 512); ; {
+		if !readable(pipe, deadline) {
+			break
+		}
+		n, err := unix.Read(pipe, buf)
+		if err == unix.EINTR || err == unix.EAGAIN {
+			continue
+		}
+		if n <= 0 { // its end: onceonly is gone
+			break
+		}
+		for told += string(buf[:n]); ; {
+			line, rest, whole := strings.Cut(told, "\n")
+			if !whole {
+				break
+			}
+			told = rest
+			switch d, err := strconv.ParseInt(line, 10, 64); {
+			case err != nil:
 			case d == 0:
 				return 0
+			default:
+				deadline = boot(d)
 			}
-			deadline = d
-			timer.set(deadline)
-		case <-timer.c:
-			if !deadline.past() {
-				continue
-			}
-			if deadline = newest(told, deadline); deadline == 0 {
-				return 0
-			}
-			if !deadline.past() {
-				timer.set(deadline)
-				continue
-			}
-			unix.Kill(-group, unix.SIGKILL)
-			return 0
 		}
 	}
-}
-
-// newest is the last deadline that was told: one that is past may be so because the guard itself was held up.
-func newest(told <-chan boot, deadline boot) boot {
-	for {
-		select {
-		case d, open := <-told:
-			if !open {
-				return deadline
-			}
-			deadline = d
-		case <-time.After(guardWaits):
-			return deadline
-		}
-	}
-}
-
-// readDeadlines passes on what comes through the pipe, and closes told at its end.
-func readDeadlines(pipe io.Reader, told chan<- boot) {
-	defer close(told)
-	for lines := bufio.NewScanner(pipe); lines.Scan(); {
-		if n, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil {
-			told <- boot(n)
-		}
-	}
+	unix.Kill(-group, unix.SIGKILL)
+	return 0
 }
