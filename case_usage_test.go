@@ -103,6 +103,9 @@ func wrongWords() []mistake {
 		{args: []string{"run", "node", "x"}, says: `"node"`}, {args: []string{"run", "java", "x"}, says: `"java"`},
 		{args: []string{"run", "docker", "run", "x"}, says: `"docker"`}, {args: []string{"run", "podman", "run", "x"}, says: `"podman"`},
 		{args: []string{"run", "sh -c 'echo ran'"}, says: `"sh"`},
+		{args: []string{"run", "echo (ran)"}, says: `"echo (ran)": "(" at character 6 needs a shell`},
+		{args: []string{"run", "echo ran\necho ran"}, says: `"\n" at character 9 needs a shell` + "\nonceonly: hint: onceonly run --job NAME -- COMMAND"},
+		{args: []string{"run", "sh", "-c", "echo ran\necho ran"}, says: "onceonly: hint: onceonly run --job NAME -- COMMAND"},
 	}
 }
 
@@ -151,7 +154,12 @@ func wrongAddresses() []mistake {
 			mistake{args: []string{"run", "--redis-wait=1s", "--redis=" + url, "--job", "j", "--", "echo", "ran"}, says: "--redis:"},
 			mistake{args: []string{"run", "--redis-wait=1s", "--job", "j", "--", "echo", "ran"}, env: "ONCEONLY_REDIS=" + url, says: "ONCEONLY_REDIS:"})
 	}
-	return append(all, mistake{env: "ONCEONLY_REDIS=", says: "ONCEONLY_REDIS"})
+	const misplaced = "redis://u:s3cret@127.0.0.1/0"
+	return append(all, mistake{env: "ONCEONLY_REDIS=", says: "ONCEONLY_REDIS"},
+		mistake{env: "ONCEONLY_CONFIG=" + misplaced, says: "ONCEONLY_CONFIG: a URL, where none belongs"},
+		mistake{args: []string{"run", "--redis-file", misplaced, "--job", "j", "echo", "ran"}, says: "--redis-file: a URL, where none belongs"},
+		mistake{args: []string{"run", "--every", misplaced, "--job", "j", "echo", "ran"}, says: "--every: a URL, where none belongs"},
+		mistake{args: []string{"doctor", "--config", misplaced}, says: "--config: a URL, where none belongs"})
 }
 
 // wrongSettings stand in the environment or the file.
@@ -172,16 +180,25 @@ func wrongSettings() []mistake {
 		}
 	}
 	for line, says := range map[string]string{
-		"ONCEONLY_ATTEMPT=2":           "ONCEONLY_ATTEMPT\nonceonly: hint: ONCEONLY_ATTEMPTS",
-		"ONCEONLY_JOB=j":               "ONCEONLY_JOB",
-		"ONCEONLY_DATE=today":          "ONCEONLY_DATE",
-		"ONCEONLY_RERUN=1":             "ONCEONLY_RERUN",
-		"ONCEONLY_REASON=x":            "ONCEONLY_REASON",
-		"ONCEONLY_CONFIG=/etc/x":       "ONCEONLY_CONFIG",
-		"ONCEONLY_FENCING_TOKEN=1":     "ONCEONLY_FENCING_TOKEN",
-		"REDIS=redis://127.0.0.1":      "REDIS",
-		"redis=redis://127.0.0.1":      "redis",
-		"export ONCEONLY_TZ=UTC":       "export",
+		"ONCEONLY_ATTEMPT=2":       "ONCEONLY_ATTEMPT\nonceonly: hint: ONCEONLY_ATTEMPTS",
+		"ONCEONLY_JOB=j":           "ONCEONLY_JOB",
+		"ONCEONLY_DATE=today":      "ONCEONLY_DATE",
+		"ONCEONLY_RERUN=1":         "ONCEONLY_RERUN",
+		"ONCEONLY_REASON=x":        "ONCEONLY_REASON",
+		"ONCEONLY_CONFIG=/etc/x":   "ONCEONLY_CONFIG",
+		"ONCEONLY_FENCING_TOKEN=1": "ONCEONLY_FENCING_TOKEN",
+		"REDIS=redis://127.0.0.1":  "REDIS",
+		"redis=redis://127.0.0.1":  "redis",
+		"export ONCEONLY_TZ=UTC":   "NAME=value",
+
+		// A URL where none belongs is not shown, for its password's sake.
+		"redis://u:s3cret@127.0.0.1/0?db=3":              "NAME=value",
+		"ONCEONLY_REDIS: redis://u:s3cret@h/0?ca=/x":     "NAME=value",
+		"ONCEONLY_REDIS redis://:s3cret=@h/0":            "NAME=value",
+		"ONCEONLY_REDIS_FILE=redis://u:s3cret@h/0":       "ONCEONLY_REDIS_FILE: a URL, where none belongs",
+		"ONCEONLY_TZ=redis://u:s3cret@127.0.0.1:6379/0":  "ONCEONLY_TZ: a URL, where none belongs",
+		"ONCEONLY_LEASE=redis://u:s3cret@127.0.0.1:6379": "ONCEONLY_LEASE: a URL, where none belongs",
+
 		"ONCEONLY_TZ":                  "NAME=value",
 		"ONCEONLY_TZ=''":               "ONCEONLY_TZ",
 		"ONCEONLY_TZ: UTC":             "NAME=value",
@@ -214,6 +231,9 @@ func TestCaseUnreadable(t *testing.T) {
 	}
 	web := newHost(t, "web-1")
 	web.env = slices.DeleteFunc(web.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_REDIS=") })
+	empty := filepath.Join(t.TempDir(), "empty")
+	caseTouch(t, empty, "\n")
+	web.run("run", "--redis-file", empty, "--job", "j", "--", "echo", "ran").want(t, 64, "onceonly: "+empty+": empty\n")
 	web.run("run", "--job", "j", "--", "echo", "ran").want(t, 64,
 		"onceonly: no Redis given\nonceonly: hint: ONCEONLY_REDIS=redis://HOST:6379/0, --redis, or /etc/onceonly.conf\n")
 }

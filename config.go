@@ -19,8 +19,12 @@ func readConfig(environ func(string) (string, bool)) (map[string]place, error) {
 	if !named {
 		name = configFile
 	}
-	if name == "" {
-		return nil, usage(`ONCEONLY_CONFIG "": empty`, "")
+	at := place{"ONCEONLY_CONFIG", name}
+	switch {
+	case name == "":
+		return nil, wrong("config", at, errEmpty)
+	case isURL(name):
+		return nil, wrong("config", at, errMisplaced)
 	}
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) && !named {
@@ -42,6 +46,11 @@ func unreadable(name string, err error) error {
 	return e
 }
 
+// mayName says whether a word could be an option's name in the file.
+func mayName(word string) bool {
+	return strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
+
 // parseConfig reads NAME=value lines. One pair of quotes around a value is removed, nothing is expanded.
 func parseConfig(f *os.File, name string) (map[string]place, error) {
 	known, values := inFile(), map[string]place{}
@@ -53,10 +62,9 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 		}
 		key, value, ok := strings.Cut(text, "=")
 		at := place{fmt.Sprintf("%s:%d", name, n), unquote(strings.TrimSpace(value))}
-		if !ok {
+		if key = strings.TrimSpace(key); !ok || !mayName(key) { // a part of a URL would show its password
 			return nil, usage(at.name+": not a line of the form NAME=value", "")
 		}
-		key = strings.TrimSpace(key)
 		at.name += ": " + key
 		i := slices.IndexFunc(known, func(o *option) bool { return o.variable() == key })
 		if i < 0 {

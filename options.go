@@ -13,7 +13,13 @@ import (
 // Where an option comes from: the command line, else the environment, else the file. Every value is checked by the same
 // function, and a mistake names its place.
 
-var errEmpty = errors.New("empty")
+var (
+	errEmpty     = errors.New("empty")
+	errMisplaced = errors.New("a URL, where none belongs")
+)
+
+// isURL says whether a value may hold a password, and is not to be repeated.
+func isURL(value string) bool { return strings.Contains(value, "://") }
 
 // settings are what the options say.
 type settings struct {
@@ -88,7 +94,7 @@ func (o *option) variable() string {
 	return "ONCEONLY_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
 }
 
-// secret is the option whose value is never repeated in a message.
+// secret is the option whose value is never repeated in a message, whatever it looks like.
 const secret = "redis"
 
 var commonOptions = []*option{
@@ -208,8 +214,11 @@ func find(o *option, given, environ func(string) (string, bool), file map[string
 
 func apply(o *option, s *settings, at place) error {
 	err := o.set(s, at.value)
-	if at.value == "" {
+	switch {
+	case at.value == "":
 		err = errEmpty
+	case o.file && isURL(at.value):
+		err = errMisplaced
 	}
 	s.from[o.name] = at.name
 	return wrong(o.name, at, err)
@@ -223,6 +232,8 @@ func wrong(option string, at place, err error) error {
 		return nil
 	case option == secret:
 		return usage(at.name+": "+err.Error(), "")
+	case isURL(at.value):
+		return usage(at.name+": "+errMisplaced.Error(), "")
 	case !errors.As(err, &u):
 		return usage(fmt.Sprintf("%s %q: %v", at.name, at.value, err), "")
 	}
@@ -242,7 +253,10 @@ func (s *settings) redisURL() (*server, error) {
 		}
 		url, from = strings.TrimSpace(string(text)), s.redisFile
 	}
-	if url == "" {
+	switch {
+	case url == "" && from != "":
+		return nil, usage(from+": "+errEmpty.Error(), "")
+	case url == "":
 		return nil, usage("no Redis given", "ONCEONLY_REDIS=redis://HOST:6379/0, --redis, or "+configFile)
 	}
 	v, err := parseServer(url)
