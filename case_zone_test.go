@@ -23,7 +23,12 @@ func TestHostsInDifferentZones(t *testing.T) {
 			`onceonly: invoice: not run: this host's zone is %s \(TZ\), the job's is Asia/Tokyo \(web-1, since \d{4}-\d\d-\d\d\)`+"\n"+
 				`onceonly: hint: [^\n]*ONCEONLY_TZ=Asia/Tokyo[^\n]*--tz Asia/Tokyo[^\n]*`+"\n", zone))
 	}
-	in("web-5", "Asia/Seoul").run(run...).wantOut(t, "") // spelled otherwise, and the same
+	in("web-5", "Asia/Seoul").run(run...).wantOut(t, "")                               // spelled otherwise, and the same
+	newHost(t, "web-2", "TZ=UTC", "ONCEONLY_TZ=Asia/Tokyo").run(run...).wantOut(t, "") // who does as told is no other
+	bare := []string{"run", "--job", "bare", "--", "true"}
+	in("web-1", "Asia/Tokyo").run(bare...).want(t, 0, "")
+	in("web-2", "UTC").run(bare...).wantLike(t, exitDisagree, "onceonly: bare: not run: this host's zone is UTC [^\n]*\n[^\n]*\n")
+	newHost(t, "web-2", "TZ=UTC", "ONCEONLY_TZ=Asia/Tokyo").run(bare...).want(t, 0, "") // the minute of another zone is not the line's
 
 	tokyo := time.FixedZone("", 9*3600)
 	day := since.In(tokyo).Format(time.DateOnly)

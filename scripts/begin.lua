@@ -58,9 +58,11 @@ local forced = q.rerun ~= '' or (e and (e.reopened or (e.reason == 'not_started'
 local function rollcall(verdict)
   if q.dry then return end
   local first = asked.slot == q.slot and not (forced and verdict == 'run') and asked or {}
+  local minute = verdict ~= 'clock' and verdict ~= 'zone' and q.minute or '' -- theirs is not the line's
+  if first.minute and first.minute ~= '' then minute = first.minute end
   local answer = answers[verdict] or (whys[verdict] and 'refused') or (q.overlap == 'skip' and 'skipped' or 'waiting')
   pcall(redis.call, 'HSET', HOSTS, id, cjson.encode({ asked = ms, slot = q.slot, answer = answer, why = whys[verdict],
-    line = first.line or q.line, minute = first.minute or q.minute, version = q.version }))
+    line = first.line or q.line, minute = minute, version = q.version }))
 end
 
 -- reply answers. A verdict without a run leaves no lease behind, except where a late copy of an older question
