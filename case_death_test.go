@@ -117,6 +117,25 @@ func TestCaseKilledBetweenSteps(t *testing.T) {
 	}
 }
 
+// A job's first run dies before the job is in the list of jobs: whoever asks and hears of it puts it there, so that status
+// shows what nobody may overlook.
+func TestCaseFirstRunDiesUnlisted(t *testing.T) {
+	t.Parallel()
+	p, e := newProxy(t, shared.address()), newEnder(t)
+	p.answer("-LOADING Redis is loading the dataset in memory", "SADD")
+	args := caseRun("j", "--lease 1s", e.command("0")...)
+	web := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url()).start(args...)
+	eventually(t, "the command runs", e.up)
+	web.kill()
+	eventually(t, "the lock lapses", func() bool { _, _, ttl := lockOf(t, "j"); return ttl == -2 })
+	other := newHost(t, "web-2")
+	other.run("status").wantOut(t, "no jobs yet in namespace "+namespaceOf(t)+"\n")
+	other.run(args...).wantMatch(t, exitNotDone, uncertainLine("j", caseDay, "web-1"))
+	if got := other.run("status", "--json"); !strings.Contains(got.stdout, `"state": "uncertain"`) {
+		t.Errorf("status: %v", got)
+	}
+}
+
 // SH-04: the whole host dies. With an attempt left another takes over when the lease is over, not before it and at most a
 // second after it, with a greater token; and says so.
 func TestCaseTakeover(t *testing.T) {

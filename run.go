@@ -68,6 +68,9 @@ func (r *run) decide() *exit {
 		case r.waits(r.reply.Verdict):
 			e = r.takeTurn()
 		default:
+			if r.reply.Verdict == "uncertain" { // the first run of a job may have died before it was in the list of jobs
+				r.list()
+			}
 			e = r.refuse(r.reply)
 		}
 		if e != nil {
