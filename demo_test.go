@@ -28,6 +28,16 @@ func TestDemo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("nobody reads on", func(t *testing.T) { // demo | head -4
+		t.Parallel()
+		dir := t.TempDir()
+		cmd := exec.Command("sh", "-c", `"$0" "$1" | head -n 4`, demo, binary)
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir, "ONCEONLY_REDIS=")
+		out, err := cmd.CombinedOutput()
+		if left, _ := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v, left in the temporary folder: %v\n%s", err, left, out)
+		}
+	})
 	t.Run("untrue", func(t *testing.T) { // an onceonly that does nothing, and says so to nobody
 		t.Parallel()
 		lazy := filepath.Join(t.TempDir(), "lazy")

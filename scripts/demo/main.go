@@ -42,6 +42,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // where nobody reads on, it clears up all the same
 	if err := demo(ctx, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
