@@ -170,3 +170,15 @@ func TestCaseScriptsFlushedDuringARun(t *testing.T) {
 		t.Errorf("entry %+v, held %v", e, heldIn(t, r.rdb, "j"))
 	}
 }
+
+// A lock is there that no run of the ledger has: what it is of cannot be said, and is not.
+func TestCaseForeignLock(t *testing.T) {
+	t.Parallel()
+	shared.rdb.Set(context.Background(), lockKey(t, "j"), "somebody", time.Minute)
+	h := newHost(t, "web-1")
+	h.run("run", "-v", "--job", "j", "--wait-max", "100ms", "--date", caseDay, "--", "true").want(t, exitNotDone,
+		"onceonly: j "+caseDay+": waiting for another slot, running on some host\n"+
+			"onceonly: j "+caseDay+": not run: another slot still running on some host after 0s\n")
+	h.run("run", "-v", "--job", "j", "--overlap", "skip", "--date", caseDay, "--", "true").want(t, 0,
+		"onceonly: j "+caseDay+": skipped: another slot still running on some host\n")
+}

@@ -120,7 +120,7 @@ func (t *turn) close() {
 func (r *run) tellWait() {
 	word := "standing by: "
 	if r.reply.Verdict == "behind" {
-		word = "waiting for " + r.shown(r.reply.Current) + ", "
+		word = "waiting for " + r.before(r.reply) + ", "
 	}
 	r.voice.normally("%s: %s%s", r.name(), word, r.running(r.reply))
 }
@@ -143,7 +143,7 @@ func (c *call) running(r *reply) string {
 // waitOver is the exit at the bound.
 func (r *run) waitOver() *exit {
 	waited := brief(time.Duration(bootNow() - r.turn.since))
-	running := r.shown(r.reply.Current)
+	running := r.before(r.reply)
 	if r.reply.Verdict == "busy" {
 		running = r.shown(r.slot.name)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -80,7 +81,7 @@ func (c *call) refuse(r *reply) *exit {
 	case "paused":
 		return c.paused(r)
 	case "behind":
-		e := c.normal(0, "skipped: %s still running on %s", c.shown(r.Current), r.holder())
+		e := c.normal(0, "skipped: %s still running on %s", c.before(r), r.holder())
 		return e
 	case "failed":
 		return c.told(r, c.exitFailed, settle, "not run: failed on %s at %s (%s), no attempt left", r.Entry.Host,
@@ -125,8 +126,11 @@ func byHand(typed string, line terms, slot string) string {
 	return words + " --date " + slot + " -- COMMAND"
 }
 
-// holder is host:pid of whoever has the lease.
-func (r *reply) holder() string { return r.Holder[min(len(r.Holder), 32):] }
+// before is the slot that runs instead. Where Redis has lost the ledger, but not the lock, nobody knows.
+func (c *call) before(r *reply) string { return cmp.Or(c.shown(r.Current), "another slot") }
+
+// holder is host:pid of whoever has the lease; a lock that is no run's says nothing.
+func (r *reply) holder() string { return cmp.Or(r.Holder[min(len(r.Holder), 32):], "some host") }
 
 // paused is nothing to do, unless somebody asked for this slot by hand.
 func (c *call) paused(r *reply) *exit {
