@@ -88,7 +88,7 @@ func splitWords(s string) ([]string, error) {
 	p.ParseEnv, p.ParseBacktick, p.ParseComment = false, false, false
 	words, err := p.Parse(s)
 	if err != nil {
-		return nil, usage(fmt.Sprintf("%q: unbalanced quote or bracket, or a backslash at the end", s),
+		return nil, usage(fmt.Sprintf("%q: unbalanced quote, or a backslash at the end", s),
 			"onceonly run [options] -- command argument...")
 	}
 	if at := p.Position; at >= 0 {
@@ -101,7 +101,7 @@ func splitWords(s string) ([]string, error) {
 	return words, nil
 }
 
-// substitution finds the first backtick or "$(" that a shell would act upon, as a character's index.
+// substitution finds the first backtick, bracket, "$(" or line's end that a shell would act upon, as a character's index.
 func substitution(s string) (string, int) {
 	single, double, r := false, false, []rune(s)
 	for i := 0; i < len(r); i++ {
@@ -116,6 +116,8 @@ func substitution(s string) (string, int) {
 			return "`", i
 		case r[i] == '$' && !single && i+1 < len(r) && r[i+1] == '(':
 			return "$(", i
+		case (r[i] == '(' || r[i] == '\n') && !single && !double:
+			return string(r[i]), i
 		}
 	}
 	return "", -1
@@ -123,7 +125,7 @@ func substitution(s string) (string, int) {
 
 func needsShell(s, word string, at int) error {
 	return usage(fmt.Sprintf("%q: %q at character %d needs a shell", s, word, at+1),
-		"onceonly run --job NAME -- sh -c "+quoteWord(s))
+		"onceonly run --job NAME -- "+quoteWords([]string{"sh", "-c", s}))
 }
 
 // quoteWord writes a word so that a shell reads it back as it is.
@@ -136,9 +138,13 @@ func quoteWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// quoteWords writes a command line; what does not go into one line is COMMAND.
 func quoteWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
+		if strings.ContainsFunc(w, unicode.IsControl) {
+			return "COMMAND"
+		}
 		quoted[i] = quoteWord(w)
 	}
 	return strings.Join(quoted, " ")
