@@ -30,7 +30,7 @@ func TestUsageMessages(t *testing.T) {
 		{"run --lease 10ms true", `--lease "10ms": shorter than 1s`, ""},
 		{"run --lease soon true", `--lease "soon": not a duration`, "90s, 10m, 1h30m, 2d"},
 		{"run --keep 1 true", `--keep "1": not a number from 10 to 1000000`, ""},
-		{"run --job", "no value for --job", "onceonly --help"},
+		{"run --job", "no value for --job", "onceonly run --help"},
 		{"run /x/-x", `"-x" cannot name the job: a name is 1 to 200 bytes of printable UTF-8 and does not begin with "-"`,
 			"onceonly run --job NAME -- /x/-x"},
 		{"run --job \xff true", "--job \"\\xff\": a name is 1 to 200 bytes of printable UTF-8 and does not begin with \"-\"", ""},
@@ -51,7 +51,7 @@ func TestUsageMessages(t *testing.T) {
 		newHost(t, "web-1").run(strings.Split(c.words, " ")...).want(t, 64, want)
 	}
 	h := newHost(t, "web-1")
-	h.run("run", `a "b`).want(t, 64, `onceonly: "a \"b": unbalanced quote or bracket, or a backslash at the end`+
+	h.run("run", `a "b`).want(t, 64, `onceonly: "a \"b": unbalanced quote, or a backslash at the end`+
 		"\nonceonly: hint: onceonly run [options] -- command argument...\n")
 	h.run("run", "a \xff").want(t, 64, "onceonly: the command is not valid UTF-8 text\n"+
 		"onceonly: hint: onceonly run [options] -- command argument...\n")

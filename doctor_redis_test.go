@@ -472,7 +472,7 @@ func TestDoctorJSON(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	h := newHost(t, "web-1")
-	h.run("doctor", "--bogus").want(t, 64, "onceonly: no option --bogus\nonceonly: hint: onceonly --help\n")
+	h.run("doctor", "--bogus").want(t, 64, "onceonly: no option --bogus\nonceonly: hint: onceonly doctor --help\n")
 	h.run("doctor", "/no/such/file").want(t, 64, "onceonly: doctor: /no/such/file: no such file or directory\n")
 	h.run("doctor", "--namespace", "").want(t, 64, "onceonly: --namespace \"\": empty\n")
 	if r := h.run("doctor", "--help"); r.status != 0 || r.stdout != doctorText {

@@ -202,6 +202,9 @@ const (
 
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	hint := "onceonly --help"
+	if len(c.Lineage()) > 2 { // below a command, and not the program itself
+		hint = "onceonly " + c.Command.Name + " --help"
+	}
 	if name, ok := strings.CutPrefix(err.Error(), unknownOption); ok {
 		if meant := nearest(strings.TrimLeft(name, "-"), named(c.Command.Flags)); meant != "" {
 			hint = dashes(meant)

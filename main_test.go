@@ -48,8 +48,8 @@ func testMain(m *testing.M) int {
 		return fatal(fmt.Errorf("build: %v\n%s", err, out))
 	}
 	for _, v := range os.Environ() { // no setting of the caller's shell reaches a test
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ONCEONLY_") && name != "ONCEONLY_FUZZ" &&
-			!strings.HasPrefix(name, "ONCEONLY_TEST_") && name != "ONCEONLY_TRIPLES" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ONCEONLY_") &&
+			!strings.HasPrefix(name, "ONCEONLY_TEST_") && name != "ONCEONLY_TRIPLES" && name != "ONCEONLY_SEED" {
 			os.Unsetenv(name)
 		}
 	}
