@@ -63,19 +63,30 @@ func (d *dossier) judgeTokens(v *verdict) {
 	}
 }
 
-// judgeOrder: a command that starts later has the greater token.
+// judgeOrder: a command that starts later has the greater token. Where Redis has lost the lock in between, one that was
+// granted first may start last.
 func (d *dossier) judgeOrder(v *verdict) {
 	var before *work
 	for _, w := range d.works {
 		if w.life == nil || w.excused != "" {
 			continue
 		}
-		if before != nil && w.token <= before.token && !(d.lossy && d.stepped) {
+		if before != nil && w.token <= before.token && !(d.lossy && d.granted(w) < d.granted(before)) {
 			v.violated("I1", "%s: %s attempt %d began after %s attempt %d, with a token that is not greater", d.line.job,
 				w.slot, w.attempt, before.slot, before.attempt)
 		}
 		before = w
 	}
+}
+
+// granted is when Redis executed an attempt's begin.
+func (d *dossier) granted(w *work) boot {
+	for _, r := range d.requests {
+		if r.kind == "begin" && r.verdict == "run" && r.run == w.run && r.token == w.token {
+			return r.executed
+		}
+	}
+	return never
 }
 
 // judgeOverlap is I3. It needs a Redis that keeps what it has acknowledged, and its clock.

@@ -100,12 +100,24 @@ func (s *scene) settle() error {
 	case <-time.After(longestRun): // found by the judge
 	}
 	time.Sleep(s.longestLease()) // what was killed has a lease yet
+	if s.stepped {
+		s.elapse()
+	}
 	var jobs sync.WaitGroup
 	for _, l := range s.lines {
 		jobs.Go(func() { s.askAgain(l) })
 	}
 	jobs.Wait()
 	return nil
+}
+
+// elapse lets as much time pass on Redis's clock as it was ever set back by: a lease from before lasts so much longer.
+func (s *scene) elapse() {
+	s.clock.set(longestStep)
+	defer s.clock.set(0)
+	for _, l := range s.lines {
+		s.topology.nodes[0].admin.Exists(context.Background(), s.key(l.job, "lock")) // Redis forgets what is over when it is asked for
+	}
 }
 
 func (s *scene) longestLease() (d time.Duration) {
@@ -118,13 +130,14 @@ func (s *scene) longestLease() (d time.Duration) {
 // askAgain asks for every slot of a job that is not done, on any host, after every host has delivered what it keeps.
 func (s *scene) askAgain(l *line) {
 	slots := s.slots(l.job)
+	if len(slots) == 0 {
+		return
+	}
 	again := *l
 	again.overlap, again.waits, again.patience, again.standby = "wait", 10*time.Second, 10*time.Second, false
 	again.timeout = 0
-	if len(slots) > 0 {
-		for _, h := range s.hosts {
-			s.ask(h, &again, slots[0], true)
-		}
+	for _, h := range s.hosts {
+		s.ask(h, &again, slots[0], true)
 	}
 	entries := s.entries(l.job)
 	for i, slot := range slots {
@@ -132,14 +145,19 @@ func (s *scene) askAgain(l *line) {
 			s.askOut(s.hosts[i%len(s.hosts)], &again, slot)
 		}
 	}
+	for _, h := range s.hosts {
+		if len(h.spooled()) > 0 {
+			s.ask(h, &again, slots[0], true)
+		}
+	}
 }
 
 // askOut asks for a slot until it has had all its attempts. Mostly once is enough; but an onceonly that could not keep its
-// lease, because this machine is too busy, tries no further attempt.
+// lease, or tell its end, because this machine is too busy, tries no further attempt.
 func (s *scene) askOut(h *host, l *line, slot string) {
 	for range l.attempts {
 		s.ask(h, l, slot, true)
-		if e := s.entries(l.job)[slot]; e == nil || e.State != "failed" || e.Attempt >= l.attempts {
+		if e := s.entries(l.job)[slot]; e == nil || e.State == "done" || e.Attempt >= l.attempts {
 			return
 		}
 	}

@@ -144,10 +144,12 @@ func (s *scene) empty(r *rand.Rand) {
 	ended()
 }
 
+const longestStep = 2 * time.Minute
+
 // stepClock moves Redis's clock, or lets it run too fast or too slow.
 func (s *scene) stepClock(r *rand.Rand) {
 	s.stepped = true
-	by := between(r, 500*time.Millisecond, 120*time.Second)
+	by := between(r, 500*time.Millisecond, longestStep)
 	if r.IntN(2) == 0 {
 		by = between(r, 500*time.Millisecond, 5*time.Second)
 	}
