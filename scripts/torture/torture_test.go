@@ -25,9 +25,6 @@ func TestShortRound(t *testing.T) {
 	if raceEnabled {
 		t.Skip("its processes would be too slow")
 	}
-	if os.Getenv("ONCEONLY_TEST_LONG") == "" {
-		t.Skip("it judges by time, and wants a machine of its own: ONCEONLY_TEST_LONG=1")
-	}
 	logging.Disable()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
