@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +28,7 @@ var manualChecks = []manualCheck{
 	{"alerts", regexp.MustCompile(`^groups:\n`), manualAlerts},
 	{"crontab", regexp.MustCompile(`^([0-9*/,-]+ +){5}.*onceonly `), manualCrontab},
 	{"time", regexp.MustCompile(`^([0-9*/,-]+ ?){5}$`), manualTime},
+	{"unit", regexp.MustCompile(`^# /etc/systemd/system/`), manualUnit},
 	{"by hand", regexp.MustCompile(`^onceonly [a-z]`), runByHand},
 	{"range", regexp.MustCompile(`^#!/bin/sh\nset -eu\npsql `), manualRange},
 	{"key", regexp.MustCompile(`^#!/bin/sh\nset -eu\ncurl `), manualKey},
@@ -166,6 +168,24 @@ func manualConfig(t *testing.T, shown []string) {
 }
 
 // manualRedisConfig starts a Redis with these lines in its file, and asks it what it took them for.
+// manualUnit has systemd read a unit: the service as it is, the timer beside one of its name.
+func manualUnit(t *testing.T, shown []string) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		absent(t, "systemd-analyze")
+	}
+	dir := t.TempDir()
+	unit := filepath.Join(dir, filepath.Base(strings.TrimPrefix(shown[0], "# ")))
+	text := strings.NewReplacer("/usr/bin/onceonly ", binary+" ").Replace(strings.Join(shown, "\n") + "\n")
+	caseTouch(t, unit, text)
+	if name, timer := strings.CutSuffix(unit, ".timer"); timer {
+		caseTouch(t, name+".service", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+	}
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+	if err != nil || strings.Contains(string(out), filepath.Base(unit)) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
 func manualRedisConfig(t *testing.T, shown []string) {
 	var args []string
 	for _, line := range shown {
