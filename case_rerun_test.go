@@ -91,7 +91,9 @@ func TestRerun(t *testing.T) {
 	one.die()
 	eventually(t, "the lease is over", func() bool { return slotLock(t, "uncertain") == "" })
 	log += "3"
-	run(web2, "uncertain", apart(failing(log, 0)), rerun...).wantLike(t, 0, "(onceonly: uncertain 2025-06-10: [^\n]*\n)?")
+	web2.run("run", "--job", "uncertain", "--date", "2025-06-11", "--", "true") // another slot's run, which was heard of since
+	run(web2, "uncertain", apart(failing(log, 0)), rerun...).wantLike(t, 0,
+		"onceonly: uncertain 2025-06-10: taking over, attempt 2 of 2: web-1:[0-9]+ not heard of for [1-9][^\n]*\n")
 	wantLines(t, traceWords(t, log), "START 2025-06-10 2", "END 2025-06-10 2")
 	if e := entryOf(t, "uncertain", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Rerun == "" {
 		t.Errorf("uncertain: %+v", e)

@@ -221,8 +221,12 @@ func (r *run) tellBefore() {
 	switch before := r.reply.Entry; {
 	case before == nil || before.Attempt == 0 || before.RunID == r.lease.runID && before.Try == r.try:
 	case before.State == "running":
+		heard := before.Began
+		if r.reply.Current == r.slot.name { // else it was another slot's run that was heard of since
+			heard = max(heard, r.reply.Heard)
+		}
 		r.voice.say("%s: taking over, %s: %s not heard of for %s", r.name(), of, holderOf(before),
-			brief(sinceMillis(max(r.reply.Heard, before.Began), r.reply.Time)))
+			brief(sinceMillis(heard, r.reply.Time)))
 	case before.State == "failed":
 		r.voice.normally("%s: %s: attempt %d failed on %s (%s)", r.name(), of, before.Attempt, before.Host, endOf(before))
 	}
