@@ -3,7 +3,7 @@
 # make test       installs what the tests need and is not there (scripts/setup), runs all of them
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
 # make check      what CI runs: test, and all that can be checked without running it
-# make install    the binary and its manual, below PREFIX
+# make install    the binary, its manual and completion, below PREFIX
 
 # Not /usr/local: cron's PATH is /usr/bin:/bin.
 PREFIX  = /usr
@@ -59,12 +59,20 @@ shellcheck:
 manual:
 	mandoc -T lint -W warning man/onceonly.1 man/onceonly-fencing.7
 
-# Does not build: under sudo there may be no go.
+# Where zsh looks: Debian's own not below /usr/share/zsh/site-functions.
+ZSH   = $(if $(and $(filter /usr,$(PREFIX)),$(wildcard /etc/debian_version)),vendor-completions,site-functions)
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+# Does not build: under sudo there may be no go. The completion's files are what `onceonly completion` prints.
 install:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man7
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/$(ZSH) $(SHARE)/fish/vendor_completions.d
 	install -m 755 onceonly $(DESTDIR)$(PREFIX)/bin/onceonly
-	install -m 644 man/onceonly.1 $(DESTDIR)$(PREFIX)/share/man/man1/onceonly.1
-	install -m 644 man/onceonly-fencing.7 $(DESTDIR)$(PREFIX)/share/man/man7/onceonly-fencing.7
+	install -m 644 man/onceonly.1 $(SHARE)/man/man1/onceonly.1
+	install -m 644 man/onceonly-fencing.7 $(SHARE)/man/man7/onceonly-fencing.7
+	install -m 644 scripts/complete.bash $(SHARE)/bash-completion/completions/onceonly
+	install -m 644 scripts/complete.zsh $(SHARE)/zsh/$(ZSH)/_onceonly
+	install -m 644 scripts/complete.fish $(SHARE)/fish/vendor_completions.d/onceonly.fish
 
 clean:
 	rm -rf onceonly dist
