@@ -4,6 +4,7 @@
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
 # make check      what CI runs: test, and all that can be checked without running it
 # make install    the binary, its manual and completion, below PREFIX
+# make dist       what is given away, into dist: binaries, packages, sums
 
 # Not /usr/local: cron's PATH is /usr/bin:/bin.
 PREFIX  = /usr
@@ -54,7 +55,7 @@ staticcheck:
 	go run $(STATICCHECK) ./...
 
 shellcheck:
-	shellcheck scripts/setup scripts/complete.bash .ci/run
+	shellcheck scripts/setup scripts/dist scripts/complete.bash .ci/run
 
 manual:
 	mandoc -T lint -W warning man/onceonly.1 man/onceonly-fencing.7
@@ -74,8 +75,11 @@ install:
 	install -m 644 scripts/complete.zsh $(SHARE)/zsh/$(ZSH)/_onceonly
 	install -m 644 scripts/complete.fish $(SHARE)/fish/vendor_completions.d/onceonly.fish
 
+dist:
+	scripts/dist
+
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture race check tools fmt vet staticcheck shellcheck manual install clean
+.PHONY: build demo test torture race check tools fmt vet staticcheck shellcheck manual install dist clean
 .NOTPARALLEL:
