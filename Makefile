@@ -4,7 +4,8 @@
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
 # make bench      what a run costs, beside flock and a script with redis-cli
 # make check      what CI runs: test, and all that can be checked without running it
-# make install    the binary and its manual, below PREFIX
+# make install    the binary, its manual and completion, below PREFIX
+# make dist       what is given away, into dist: binaries, packages, sums
 
 # Not /usr/local: cron's PATH is /usr/bin:/bin.
 PREFIX  = /usr
@@ -59,20 +60,31 @@ staticcheck:
 	go run $(STATICCHECK) ./...
 
 shellcheck:
-	shellcheck scripts/setup scripts/complete.bash .ci/run
+	shellcheck scripts/setup scripts/dist scripts/complete.bash .ci/run
 
 manual:
 	mandoc -T lint -W warning man/onceonly.1 man/onceonly-fencing.7
 
-# Does not build: under sudo there may be no go.
+# Where zsh looks: Debian's own not below /usr/share/zsh/site-functions.
+ZSH   = $(if $(and $(filter /usr,$(PREFIX)),$(wildcard /etc/debian_version)),vendor-completions,site-functions)
+SHARE = $(DESTDIR)$(PREFIX)/share
+
+# Does not build: under sudo there may be no go. The completion's files are what `onceonly completion` prints.
 install:
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
+	install -d $(DESTDIR)$(PREFIX)/bin $(SHARE)/man/man1 $(SHARE)/man/man7
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/$(ZSH) $(SHARE)/fish/vendor_completions.d
 	install -m 755 onceonly $(DESTDIR)$(PREFIX)/bin/onceonly
-	install -m 644 man/onceonly.1 $(DESTDIR)$(PREFIX)/share/man/man1/onceonly.1
-	install -m 644 man/onceonly-fencing.7 $(DESTDIR)$(PREFIX)/share/man/man7/onceonly-fencing.7
+	install -m 644 man/onceonly.1 $(SHARE)/man/man1/onceonly.1
+	install -m 644 man/onceonly-fencing.7 $(SHARE)/man/man7/onceonly-fencing.7
+	install -m 644 scripts/complete.bash $(SHARE)/bash-completion/completions/onceonly
+	install -m 644 scripts/complete.zsh $(SHARE)/zsh/$(ZSH)/_onceonly
+	install -m 644 scripts/complete.fish $(SHARE)/fish/vendor_completions.d/onceonly.fish
+
+dist:
+	scripts/dist
 
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install clean
+.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install dist clean
 .NOTPARALLEL:

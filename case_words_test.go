@@ -73,9 +73,6 @@ func TestCaseHelp(t *testing.T) {
 			}
 		}
 	}
-	if r := h.run("--version"); !regexp.MustCompile(`^(onceonly )?(version )?\d+\.\d+\.\d+\S*\n$`).MatchString(r.stdout) {
-		t.Errorf("version %q", r.stdout)
-	}
 }
 
 // Every option that a command has stands in its help, or in the general one; every option in its help is one that it has.

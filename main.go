@@ -11,7 +11,7 @@
 //	spool.go    ends kept on disk                    operate.go  what a person does by hand
 //	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
 //	nagios.go   status for Nagios                    metrics.go  status for Prometheus
-//	completion.go  words for the shells
+//	completion.go  words for the shells              version.go  which build this is
 //	voice.go    what is said, and where              pg.go       the token, for PostgreSQL
 //
 // What must be atomic is one Lua file each under scripts.
@@ -31,8 +31,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 )
-
-var version = "0.1.0"
 
 //go:embed man/help.txt
 var helpText string
@@ -117,6 +115,7 @@ func app(args []string, stdout io.Writer, v *voice) *cli.App {
 	cli.HelpPrinter = func(w io.Writer, text string, _ any) { io.WriteString(w, text) }
 	cli.HelpFlag = newWord(&option{name: "help", alias: "h", flag: true})
 	cli.VersionFlag = newWord(&option{name: "version", flag: true})
+	cli.VersionPrinter = func(*cli.Context) { io.WriteString(stdout, about()) }
 	return &cli.App{
 		Name: "onceonly", Version: version, Compiled: time.Unix(0, 0), Writer: stdout, ErrWriter: io.Discard,
 		CustomAppHelpTemplate: helpText, HideHelpCommand: true,

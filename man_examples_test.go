@@ -24,6 +24,7 @@ type manualCheck struct {
 }
 
 var manualChecks = []manualCheck{
+	{"migration", regexp.MustCompile(`^- [0-9*]`), manualMigration},
 	{"collector", regexp.MustCompile(`^\* \* \* \* \* onceonly status --metrics `), manualCollector},
 	{"alerts", regexp.MustCompile(`^groups:\n`), manualAlerts},
 	{"crontab", regexp.MustCompile(`^([0-9*/,-]+ +){5}.*onceonly `), manualCrontab},
@@ -38,6 +39,7 @@ var manualChecks = []manualCheck{
 	{"redis.conf", regexp.MustCompile(`^(appendonly|maxmemory-policy|min-replicas-to-write) `), manualRedisConfig},
 	{"lease", regexp.MustCompile(`^renewal  at T/`), manualLease},
 	{"rights", regexp.MustCompile(`^ACL SETUSER |^\+`), manualRightsShown},
+	{"rollout", regexp.MustCompile(`^- ansible\.builtin\.`), manualRollout},
 	{"word", regexp.MustCompile(`^(NAME=value|onceonly|ledger|job_name|done|failed|uncertain|stale|{date}|\\?%|%[0-9A-F]{2}|TZ=)$`), func(*testing.T, []string) {}},
 }
 

@@ -104,6 +104,29 @@ func makeInstall(t *testing.T) {
 			t.Errorf("the installed manual: %v", err)
 		}
 	}
+	installedCompletion(t, dir)
+}
+
+// installedCompletion wants each shell's script where it looks, and that to be what the program prints.
+func installedCompletion(t *testing.T, dir string) {
+	t.Helper()
+	looks := map[string]string{"bash": "bash-completion/completions/onceonly", "fish": "fish/vendor_completions.d/onceonly.fish",
+		"zsh": "zsh/site-functions/_onceonly"}
+	if _, err := os.Stat("/etc/debian_version"); err == nil {
+		looks["zsh"] = "zsh/vendor-completions/_onceonly"
+	}
+	for shell, name := range looks {
+		want := newHost(t, "web-1").run("completion", shell)
+		if got := manualRead(t, filepath.Join(dir, "usr/share", name)); want.status != 0 || got != want.stdout {
+			t.Errorf("%s is not what onceonly completion %s prints", name, shell)
+		}
+	}
+	for shell, ask := range map[string][]string{"zsh": {"-fc", "print -l $fpath"}, "fish": {"-c", `string join \n $fish_complete_path`}} {
+		if out, err := exec.Command(shell, ask...).Output(); err == nil &&
+			!slices.Contains(strings.Fields(string(out)), filepath.Dir(filepath.Join("/usr/share", looks[shell]))) {
+			t.Errorf("%s does not look for %s: %s", shell, looks[shell], out)
+		}
+	}
 }
 
 func readmeCrontab(t *testing.T, shown []string) {
