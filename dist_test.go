@@ -92,8 +92,10 @@ func distFiles(t *testing.T, root string) {
 			t.Errorf("%s has no %q", name, has)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(root, systemState)); err != nil || info.Mode() != os.ModeDir|0o700 {
-		t.Errorf("the state directory: %v, %v", info, err)
+	if info, err := os.Stat(filepath.Join(root, systemState)); err != nil {
+		t.Error(err)
+	} else if info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("the state directory: %v", info.Mode())
 	}
 	distExample(t, filepath.Join(root, "usr/share/doc/onceonly/onceonly.conf.example"))
 }
