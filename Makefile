@@ -2,6 +2,7 @@
 # make demo       onceonly on three hosts, before your eyes; needs Go and make, nothing else
 # make test       installs what the tests need and is not there (scripts/setup), runs all of them
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
+# make bench      what a run costs, beside what else does the same; BENCH='-rounds 10 -only wall' how much of it
 # make check      what CI runs: test, and all that can be checked without running it
 # make install    the binary and its manual, below PREFIX
 
@@ -32,6 +33,12 @@ SEED =
 torture:
 	scripts/setup check
 	go run ./scripts/torture -v -for $(FOR) $(if $(SEED),-seed $(SEED))
+
+BENCH =
+
+bench:
+	scripts/setup bench
+	go run ./scripts/bench $(BENCH)
 
 race: export CGO_ENABLED = 1
 race:
@@ -69,5 +76,5 @@ install:
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture race check tools fmt vet staticcheck shellcheck manual install clean
+.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install clean
 .NOTPARALLEL:
