@@ -2,7 +2,7 @@
 # make demo       onceonly on three hosts, before your eyes; needs Go and make, nothing else
 # make test       installs what the tests need and is not there (scripts/setup), runs all of them
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
-# make bench      what a run costs, beside flock and a script with redis-cli
+# make bench      what a run costs, beside what else does the same; BENCH='-rounds 10 -only wall' how much of it
 # make check      what CI runs: test, and all that can be checked without running it
 # make install    the binary, its manual and completion, below PREFIX
 # make dist       what is given away, into dist: binaries, packages, sums
@@ -35,9 +35,11 @@ torture:
 	scripts/setup check
 	go run ./scripts/torture -v -for $(FOR) $(if $(SEED),-seed $(SEED))
 
+BENCH =
+
 bench:
-	scripts/setup
-	go run ./scripts/bench
+	scripts/setup bench
+	go run ./scripts/bench $(BENCH)
 
 race: export CGO_ENABLED = 1
 race:
@@ -86,5 +88,5 @@ dist:
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install dist clean
+.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install clean
 .NOTPARALLEL:
