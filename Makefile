@@ -88,5 +88,5 @@ dist:
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install clean
+.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install dist clean
 .NOTPARALLEL:
