@@ -75,7 +75,7 @@ func TestCaseCatchUpSlotTaken(t *testing.T) {
 	t.Parallel()
 	silent := func(*backlog) string { return "" }
 	hint := func(b *backlog) string {
-		return fmt.Sprintf("onceonly: hint: (find out, then )?onceonly resolve %s --date %s [^\n]*--done or --reopen, --reason TEXT\n", b.job, b.day(-2))
+		return fmt.Sprintf("onceonly: hint: (find out, then )?onceonly resolve %s [^\n]*--date %s --done or --reopen, --reason TEXT\n", b.job, b.day(-2))
 	}
 	for job, m := range map[string]meddling{
 		"uncertain": {do: func(t *testing.T, b *backlog) {

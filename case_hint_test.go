@@ -34,7 +34,7 @@ func TestCaseNearestOption(t *testing.T) {
 		{"run", "--ß", "--ß", ""},
 	} {
 		if c.hint == "" {
-			c.hint = "onceonly --help"
+			c.hint = "onceonly " + c.command + " --help"
 		}
 		args := []string{c.command, c.typed, "--", "true"}
 		newHost(t, "web-1").run(args...).want(t, exitUsage, "onceonly: no option "+c.says+"\nonceonly: hint: "+c.hint+"\n")
