@@ -19,7 +19,8 @@ func (s *scene) away(r *rand.Rand, nemesis, what string, n *node, longest time.D
 	n.kill()
 	meanwhile()
 	s.pause(between(r, 0, longest))
-	if err := n.start(); err != nil {
+	var err error
+	if await(n.name+" up", longestRun, func() bool { err = n.start(); return err == nil }) != nil { // another fault may be in its way
 		s.stage.logf("s%d: %v", s.number, err)
 	}
 }

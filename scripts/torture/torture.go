@@ -175,11 +175,12 @@ func (t *torture) work(began time.Time, jobs *[]func() error) error {
 			return nil
 		}
 		v, err := t.playOne(p)
-		if err != nil {
-			return fmt.Errorf("scene %d, %s, %s: %w", p.number, p.title(), p.kind, err)
-		}
 		t.mu.Lock()
-		t.report.take(v)
+		if err == nil {
+			t.report.take(v)
+		} else { // the rest is worth its report
+			t.report.failed = append(t.report.failed, fmt.Sprintf("scene %d, %s, %s: %v", p.number, p.title(), p.kind, err))
+		}
 		t.mu.Unlock()
 	}
 	return t.ctx.Err()
