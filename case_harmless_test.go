@@ -194,7 +194,7 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 				t.Fatalf("%v", r)
 			}
 			defer unix.Kill(left, unix.SIGKILL)
-			time.Sleep(300 * time.Millisecond) // the case itself: a guard that were wrong would strike now
+			time.Sleep(300 * time.Millisecond) // nothing tells that no signal will come: a guard strikes in milliseconds
 			if !slices.ContainsFunc(processes(), func(p procStat) bool { return p.pid == left && p.state != "Z" }) {
 				t.Error("what ran in the background is dead")
 			}
@@ -214,7 +214,7 @@ func TestGuardHeldUp(t *testing.T) {
 		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "--lease 2s", beating(t, log, "20ms", "6s")...)...))
 		guard := guardOf(t, groupOf(t, log, "web-1"))
 		unix.Kill(guard, unix.SIGSTOP)
-		time.Sleep(3 * time.Second) // the case itself: every deadline that it has heard is over
+		time.Sleep(3 * time.Second) // longer than the lease: every deadline that the frozen guard has read is over
 		unix.Kill(guard, unix.SIGCONT)
 		if r := p.wait(); r.status != 0 {
 			t.Errorf("%v", r)

@@ -57,7 +57,7 @@ func TestCaseLeaseIsRenewed(t *testing.T) {
 		t.Errorf("3 renewals took %v: a quarter of the lease is 500 ms", took)
 	}
 	r.cmd.Process.Signal(unix.SIGSTOP)
-	time.Sleep(800 * time.Millisecond) // the case itself: an outage of this length, which the lease outlives
+	time.Sleep(800 * time.Millisecond) // less than what is left of a lease of 2 s after its last renewal, and longer than one renewal waits
 	r.cmd.Process.Signal(unix.SIGCONT)
 	renewed(t, 3, 2*time.Second, left, alive)
 	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("long", "--lease 2s --exit-busy 5", "sh", "-c", "true")...).want(t, 5, "")

@@ -73,7 +73,7 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 	if err := r.rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // the case itself: for two seconds
+	time.Sleep(2 * time.Second) // until 4 s, as above
 	r.rdb.ReplicaOf(ctx, "NO", "ONE")
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
 	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 {
