@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/user"
 	"strconv"
@@ -39,8 +40,7 @@ func readCall(words []string, dashed bool, s *settings, wall func() time.Time,
 	if err := c.findSlot(environ); err != nil {
 		return nil, err
 	}
-	c.defaults()
-	return c, nil
+	return c, c.defaults()
 }
 
 // reach finds the ledger, and where what cannot be told to it is kept. Nothing is sent yet.
@@ -90,8 +90,8 @@ func (c *call) findSlot(environ func(string) (string, bool)) error {
 	return err
 }
 
-// defaults are those that depend on how long a slot is.
-func (c *call) defaults() {
+// defaults are those that depend on how long a slot is. With --keep there must be room for what is caught up with.
+func (c *call) defaults() error {
 	length := c.line.length()
 	if c.settings.lease == 0 {
 		c.settings.lease = max(min(5*time.Minute, length/2), 15*time.Second)
@@ -104,6 +104,11 @@ func (c *call) defaults() {
 		overlap, keep = "wait", 400
 	}
 	c.overlap, c.keep = cmp.Or(c.overlap, overlap), cmp.Or(c.keep, keep)
+	if c.catchUp != "none" && c.catchUpMax >= c.keep {
+		return usage(fmt.Sprintf("--catch-up-max %d: --keep %d keeps no more than that", c.catchUpMax, c.keep),
+			fmt.Sprintf("--keep %d", c.catchUpMax+1))
+	}
+	return nil
 }
 
 // guarded is the wall clock of a line that does not say how often it runs, else "": when the same host asks again at
@@ -158,13 +163,13 @@ func systemZone() (*time.Location, error) {
 	if err != nil {
 		return nil, unreadable(localtime, err)
 	}
-	name := "Local"
-	if text, err := os.ReadFile("/etc/timezone"); err == nil && len(text) < 100 {
-		name = strings.TrimSpace(string(text))
-	}
-	zone, err := time.LoadLocationFromTZData(name, data)
+	zone, err := time.LoadLocationFromTZData("Local", data)
 	if err != nil {
 		return nil, unreadable(localtime, err)
+	}
+	text, _ := os.ReadFile("/etc/timezone") // it may have been left as it was when the zone was changed
+	if named, err := parseZone(strings.TrimSpace(string(text))); err == nil && sameZone(named, zone, time.Now()) {
+		return named, nil
 	}
 	return zone, nil
 }
@@ -195,7 +200,7 @@ func userName() string {
 func (c *call) question() question {
 	return question{attempt: attempt{Try: 1}, asker: c.asker, terms: c.terms(), Slot: c.slot.name,
 		Begins: millis(c.slot.begins), Overlap: c.overlap, Rerun: c.reason, Minute: c.minute, Dated: c.date != "",
-		Previous: c.previous(), CatchUp: c.catchUp, Most: c.catchUpMax, Caught: c.caught}
+		Previous: c.previous(), CatchUp: c.catchUp, arrears: c.arrears}
 }
 
 // previous is the beginning of the slot before this one, where a line says when its slots are due, in ms; else 0.
@@ -212,9 +217,13 @@ func (c *call) previous() int64 {
 
 // terms are the line, as the ledger keeps it.
 func (c *call) terms() terms {
-	offsets := c.line.offsets(c.now)
+	year := c.now.UTC().Year() // of UTC, so that all hosts mean the same instants
+	offsets := map[string]string{}
+	for y := year - 1; y <= year+1; y++ {
+		offsets[strconv.Itoa(y)] = c.line.offsets(y)
+	}
 	t := terms{Every: c.every, Schedule: c.schedule, DayStart: c.dayStart, Attempts: c.attempts,
-		Lease: c.settings.lease.Milliseconds(), Keep: c.keep, Zone: c.line.zone.String(), Offsets: offsets,
+		Lease: c.settings.lease.Milliseconds(), Keep: c.keep, Zone: c.line.zone.String(), ZoneYear: strconv.Itoa(year), Offsets: offsets,
 		From: millis(c.slot.from), To: millis(c.slot.to), Shape: c.line.shape(c.now),
 		ZoneFrom: "default", Args: c.command.argsHash(), Line: c.command.lineHash()}
 	switch {

@@ -261,3 +261,17 @@ func TestEntryIsJSON(t *testing.T) {
 		t.Errorf("token %v in %s", e["token"], text)
 	}
 }
+
+// An entry does not grow with the attempts that one process has made.
+func TestEntryOfManyAttempts(t *testing.T) {
+	t.Parallel()
+	newHost(t, "web-12.example.com").run("run", "--job", "j", "--every", "day", "--attempts", "30", "--retry-delay", "1ms", "--date", caseDay, "--", "sh", "-c",
+		`[ $ONCEONLY_ATTEMPT -lt 30 ] || exit 0; exit 3`)
+	if e := entryOf(t, "j", caseDay); e.State != "done" || e.Attempt != 30 || len(e.Earlier) != 1 {
+		t.Errorf("%+v", e)
+	}
+	raw, err := shared.rdb.HGet(context.Background(), jobKeys(t, "j")[2], caseDay).Result()
+	if err != nil || len(raw) > 400 {
+		t.Errorf("%v, %d bytes: %s", err, len(raw), raw)
+	}
+}

@@ -29,6 +29,7 @@ func TestUsageMessages(t *testing.T) {
 		{"run --standby true", "--standby needs --attempts 2 or more", "with one attempt nobody may take over"},
 		{"run --lease 10ms true", `--lease "10ms": shorter than 1s`, ""},
 		{"run --lease soon true", `--lease "soon": not a duration`, "90s, 10m, 1h30m, 2d"},
+		{"run --catch-up each --catch-up-max 10 --keep 10 true", "--catch-up-max 10: --keep 10 keeps no more than that", "--keep 11"},
 		{"run --keep 1 true", `--keep "1": not a number from 10 to 1000000`, ""},
 		{"run --job", "no value for --job", "onceonly run --help"},
 		{"run /x/-x", `"-x" cannot name the job: a name is 1 to 200 bytes of printable UTF-8 and does not begin with "-"`,

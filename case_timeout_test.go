@@ -48,6 +48,7 @@ func TestCaseTimeout(t *testing.T) {
 	}
 	other.say(unix.SIGTERM)
 	other.wait()
+	h.run(caseRun("short", "--timeout 300ms", "sleep", "15")...).want(t, 124, timeoutLine("short", "300ms"))
 }
 
 // A time-out is a failure like another: with attempts left the same process tries again, each attempt with the whole time;

@@ -167,7 +167,8 @@ func (d *doctor) checkZone() {
 
 // sameZone compares as the ledger does.
 func sameZone(a, b *time.Location, now time.Time) bool {
-	return line{zone: a}.offsets(now) == line{zone: b}.offsets(now)
+	year := now.UTC().Year()
+	return line{zone: a}.offsets(year) == line{zone: b}.offsets(year)
 }
 
 // checkBorrowed tells of lines that have no Redis but that which this process was told.

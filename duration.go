@@ -77,6 +77,14 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%dd", h/24)
 }
 
+// exactly is a duration as an option gives it: also 300ms, 1.5s.
+func exactly(d time.Duration) string {
+	if d%time.Second == 0 {
+		return brief(d)
+	}
+	return d.String()
+}
+
 func padded(n int) string {
 	if n == 0 {
 		return "0"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // explain says what run with the same words would do now, and why. It asks the script that run asks, which then decides
@@ -28,15 +27,14 @@ func (c *call) explain(w io.Writer) *exit {
 func (c *call) foretell(w io.Writer, r *reply) *exit {
 	fmt.Fprintf(w, "job        %s%s\n", c.command.job, c.whereFrom())
 	fmt.Fprintf(w, "command    %s\n", quoteWords(c.command.argv))
-	fmt.Fprintf(w, "line       %s, attempts %d, lease %s\n", c.line, c.attempts, brief(c.settings.lease))
+	fmt.Fprintf(w, "line       %s, attempts %d, lease %s\n", c.line, c.attempts, exactly(c.settings.lease))
 	fmt.Fprintf(w, "zone       %s, from %s\n", c.line.zone, c.zoneFrom)
 	fmt.Fprintf(w, "slot       %s, business date %s, since %s\n", c.slot.name, c.slot.date,
 		c.slot.begins.In(c.line.zone).Format("2006-01-02 15:04:05 -07:00"))
 	fmt.Fprintf(w, "ledger     %s, Redis at %s, from %s\n\n", c.namespace, c.server.address, c.redisFrom())
 	if r.Verdict == "run" {
 		fmt.Fprintf(w, "%s: would run, attempt %d of %d%s\n", c.name(), r.Attempt, r.Attempt+r.Left, c.because(r.Entry))
-		c.explainGap(w, r)
-		return nil
+		return c.foretellArrears(w, r)
 	}
 	if c.waits(r.Verdict) {
 		fmt.Fprintf(w, "%s: would wait: %s %s\n", c.name(), c.shown(cmp.Or(r.Current, c.slot.name)), c.running(r))
@@ -51,29 +49,60 @@ func (c *call) foretell(w io.Writer, r *reply) *exit {
 	return &exit{status: exitNo}
 }
 
-// explainGap says what would be seen to before.
-func (c *call) explainGap(w io.Writer, r *reply) {
-	if newest, err := c.line.at(time.UnixMilli(r.Newest)); err == nil && r.Newest != 0 {
-		fmt.Fprintf(w, "slots after %s were missed: that would be told\n", c.shown(newest.name))
+// foretellArrears says what would become of missed and skipped slots before this one, and which slots the run would cover.
+func (c *call) foretellArrears(w io.Writer, r *reply) *exit {
+	due, err := c.dueSince(r.Accounted)
+	if err != nil {
+		return usage(err.Error(), "")
 	}
-	if len(r.Owed) > 0 || (r.Newest != 0 && c.catchUp != "none") {
-		fmt.Fprintf(w, "missed and skipped slots would be caught up with: --catch-up %s\n", c.catchUp)
+	told := &missedReply{}
+	if len(due) > 0 {
+		if e := c.persist(func(ctx context.Context, q question) (err error) {
+			q.Dry = true
+			told, err = c.ledger.writeMissed(ctx, c.command.job, missedRows(due), q)
+			return err
+		}); e != nil {
+			return e
+		}
 	}
+	if len(told.Written) > 0 {
+		fmt.Fprintf(w, "would tell: %s\n", c.missedText(told.Written))
+	}
+	slots, _ := c.toCatchUp(r.Owed, told.opened(due))
+	if c.catchUp == "each" && len(slots) > 0 {
+		fmt.Fprintf(w, "would run before: %s\n", c.listed(namesOf(slots)))
+		slots = nil
+	}
+	if covered, err := c.line.named(r.First); err == nil && (len(slots) == 0 || covered.begins.Before(slots[0].begins)) {
+		slots = []slot{covered} // by the attempt before
+	}
+	if len(slots) > 0 {
+		fmt.Fprintf(w, "would cover: %s to %s\n", c.shown(slots[0].name), c.shown(c.slot.name))
+	}
+	return nil
 }
 
-// foresee asks as long as --redis-wait allows.
+// foresee asks what begin would decide.
 func (c *call) foresee() (*reply, *exit) {
 	var r *reply
-	e := c.server.persist(c.redisWait, func(ctx context.Context) (err error) {
-		q := c.question()
-		q.RunID, q.Now = newRunID(), millis(c.wall())
+	e := c.persist(func(ctx context.Context, q question) (err error) {
 		r, err = c.ledger.foresee(ctx, c.command.job, q)
 		return err
+	})
+	return r, e
+}
+
+// persist asks as long as --redis-wait allows.
+func (c *call) persist(ask func(context.Context, question) error) *exit {
+	e := c.server.persist(c.redisWait, func(ctx context.Context) error {
+		q := c.question()
+		q.RunID, q.Now = newRunID(), millis(c.wall())
+		return ask(ctx, q)
 	})
 	if e != nil {
 		e.msg = c.name() + ": not run: " + e.msg
 	}
-	return r, e
+	return e
 }
 
 // whereFrom says why the job has its name.

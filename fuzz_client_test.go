@@ -41,7 +41,7 @@ func (c *fuzzClient) choose() {
 	}
 	c.q = question{asker: asker{Host: c.name, PID: 1, User: "root", Version: "test"},
 		terms: terms{Every: "1m", DayStart: "00:00", Attempts: 1 + int(slot%3), Lease: 1, Keep: keep, Zone: "UTC",
-			Offsets: "+00:00 +00:00", ZoneFrom: "default", Line: "line"},
+			ZoneYear: "2026", Offsets: map[string]string{"2026": "0,0"}, ZoneFrom: "default", Line: "line"},
 		Slot: fmt.Sprintf("slot-%04d", slot), Begins: fuzzFirstSlot + slot*60000,
 		Overlap: []string{"skip", "wait"}[c.r.IntN(2)]}
 }

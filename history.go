@@ -83,6 +83,9 @@ func (j *jobState) nameOf(t tick) string {
 // native says whether an entry is a slot of the line as it is now.
 func (j *jobState) native(s *slotState) bool {
 	t, err := j.line.latest(s.begins / 1000)
+	for err == nil && t.at*1000 == s.begins && j.nameOf(t) != s.name { // several may begin when a skipped hour is over
+		t, err = j.line.preceding(t)
+	}
 	return err == nil && j.nameOf(t) == s.name
 }
 

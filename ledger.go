@@ -66,13 +66,15 @@ type terms struct {
 	Lease    int64  `json:"lease"` // ms
 	Keep     int    `json:"keep"`  // slots
 	Zone     string `json:"zone"`
-	Offsets  string `json:"offsets"`
-	ZoneFrom string `json:"zone_from"` // default | explicit | date
-	From     int64  `json:"from"`      // ms: the time that the slot covers
-	To       int64  `json:"to"`
-	Shape    string `json:"shape"` // what slots of one line have in common: slots of two shapes may overlap
-	Args     string `json:"args"`  // hash of the arguments where the name comes from the command, else ""
-	Line     string `json:"line"`  // hash of the command line
+	ZoneYear string `json:"zone_year"`
+	// By year: the zone's in this one and its neighbours, for the job's may be of another year.
+	Offsets  map[string]string `json:"offsets"`
+	ZoneFrom string            `json:"zone_from"` // default | explicit | date
+	From     int64             `json:"from"`      // ms: the time that the slot covers
+	To       int64             `json:"to"`
+	Shape    string            `json:"shape"` // what slots of one line have in common: slots of two shapes may overlap
+	Args     string            `json:"args"`  // hash of the arguments where the name comes from the command, else ""
+	Line     string            `json:"line"`  // hash of the command line
 }
 
 // A question is what begin.lua reads.
@@ -87,11 +89,17 @@ type question struct {
 	Overlap  string `json:"overlap"`
 	Previous int64  `json:"previous"` // ms
 	CatchUp  string `json:"catch_up"`
-	Most     int    `json:"most"`
-	Caught   bool   `json:"caught"`
-	Minute   string `json:"minute"`
-	Dated    bool   `json:"dated"`
-	Dry      bool   `json:"dry"`
+	arrears
+	Minute string `json:"minute"`
+	Dated  bool   `json:"dated"`
+	Dry    bool   `json:"dry"`
+}
+
+// Arrears are missed and skipped slots before this one: whether they have been seen to, and what begin is to do about them.
+type arrears struct {
+	Caught  bool     `json:"caught"`
+	Covers  []string `json:"covers,omitempty"`  // slots that this run covers
+	Foreign []string `json:"foreign,omitempty"` // slots of another line, not to be caught up with by this one
 }
 
 // An entry is what the ledger says about one slot: its newest attempt, and which came before.
@@ -154,10 +162,10 @@ type reply struct {
 	Paused       string   `json:"paused"`
 	Current      string   `json:"current"`
 	Heard        int64    `json:"heard"`
-	Asked        string   `json:"asked"` // when this host first asked for this slot, HH:MM
-	Left         int      `json:"left"`  // attempts after this one
-	First        string   `json:"first"` // the first slot that a merged run covers
-	Newest       int64    `json:"newest,string"`
+	Asked        string   `json:"asked"`            // when this host first asked for this slot, HH:MM
+	Left         int      `json:"left"`             // attempts after this one
+	First        string   `json:"first"`            // the first slot that a merged run covers
+	Accounted    int64    `json:"accounted,string"` // ms: up to here the line's slots have entries
 	Owed         []string `json:"owed"`
 	Earlier      string   `json:"earlier"`
 	EarlierEntry *entry   `json:"earlier_entry"`

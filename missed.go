@@ -14,13 +14,20 @@ import (
 const mostMissed = 100 // so many are written, the newest
 
 // catchUpFirst sees to what lies before this slot: missed slots are written and told, and with --catch-up each, those and
-// the skipped ones run. It returns the first status that is not 0, and an exit if that is the end of this call.
+// the skipped ones run; with merge, the run that follows covers them. It returns the first status that is not 0, and an
+// exit if that is the end of this call.
 func (r *run) catchUpFirst(status int) (int, *exit) {
 	missed, e := r.writeMissed()
-	if e != nil || !r.caught || r.catchUp != "each" {
+	if e != nil || !r.Caught {
 		return status, e
 	}
-	for _, s := range r.toRun(missed) {
+	slots, foreign := r.toCatchUp(r.reply.Owed, missed)
+	r.Foreign = foreign
+	if r.catchUp == "merge" {
+		r.Covers = namesOf(slots)
+		return status, nil
+	}
+	for _, s := range slots {
 		each := r.withSlot(s)
 		ended := each.decide()
 		switch {
@@ -30,7 +37,7 @@ func (r *run) catchUpFirst(status int) (int, *exit) {
 			return status, ended
 		case each.reply.Verdict == "done":
 		case each.reply.Verdict == "busy" || each.reply.Verdict == "behind":
-			r.caught = false // somebody else is at it: from here on this is a loser like any other
+			r.Caught = false // somebody else is at it: from here on this is a loser like any other
 			return status, nil
 		default:
 			r.voice.leave(ended)
@@ -44,37 +51,65 @@ func (r *run) catchUpFirst(status int) (int, *exit) {
 func (r *run) withSlot(s slot) *run {
 	own, one := *r.settings, *r.call
 	own.catchUp, own.overlap, own.standby = "none", "skip", false
-	one.settings, one.slot, one.minute = &own, s, ""
+	one.settings, one.slot, one.minute, one.arrears = &own, s, "", arrears{Caught: true}
 	return &run{call: &one, voice: r.voice, signals: r.signals}
 }
 
-// writeMissed writes the slots between the newest entry and this one as missed, and tells those that nobody has
-// written before. It returns those that are to be caught up with, whoever wrote them.
+// writeMissed writes the slots that were due and have no entry as missed, and tells those that nobody has written
+// before. It returns those that are to be caught up with, whoever wrote them.
 func (r *run) writeMissed() ([]slot, *exit) {
-	r.caught = true
-	if r.reply.Newest == 0 {
-		return nil, nil
-	}
-	newest, err := r.line.at(time.UnixMilli(r.reply.Newest))
+	r.Caught = true
+	due, err := r.dueSince(r.reply.Accounted)
 	if err != nil {
 		return nil, usage(err.Error(), "")
 	}
-	missed, err := r.line.between(newest, r.slot, mostMissed)
-	if err != nil || len(missed) == 0 {
+	if len(due) == 0 {
 		return nil, nil
 	}
-	var rows []missedSlot
-	for _, s := range missed {
-		rows = append(rows, missedSlot{s.name, millis(s.begins), millis(s.from), millis(s.to)})
-	}
-	told, e := r.askMissed(rows)
+	told, e := r.askMissed(missedRows(due))
 	if e != nil || told == nil {
 		return nil, e
 	}
 	if len(told.Written) > 0 {
-		r.tellMissed(told.Written)
+		r.voice.say("%s: %s", r.command.job, r.missedText(told.Written))
+		if r.catchUp == "none" {
+			r.voice.hint("--catch-up each, or --date " + r.shown(newest(told.Written)[0]))
+		}
 	}
-	return slices.DeleteFunc(missed, func(s slot) bool { return !slices.Contains(told.Open, s.name) }), nil
+	return told.opened(due), nil
+}
+
+// dueSince lists the line's slots after the one that the ledger accounts for, and before this one: the newest hundred.
+func (c *call) dueSince(accounted int64) ([]slot, error) {
+	if accounted == 0 {
+		return nil, nil
+	}
+	last, err := c.line.at(time.UnixMilli(accounted))
+	if err != nil {
+		return nil, err
+	}
+	return c.line.between(last, c.slot, mostMissed)
+}
+
+func missedRows(slots []slot) []missedSlot {
+	var rows []missedSlot
+	for _, s := range slots {
+		rows = append(rows, missedSlot{s.name, millis(s.begins), millis(s.from), millis(s.to)})
+	}
+	return rows
+}
+
+func namesOf(slots []slot) []string {
+	var names []string
+	for _, s := range slots {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// opened are those of the slots that are to be caught up with.
+func (m *missedReply) opened(slots []slot) []slot {
+	return slices.DeleteFunc(slots, func(s slot) bool { return !slices.Contains(m.Open, s.name) })
 }
 
 // askMissed sends the slots. Where Redis does not answer, everything is decided anew: begin knows how to wait for it.
@@ -95,36 +130,47 @@ func (r *run) askMissed(rows []missedSlot) (*missedReply, *exit) {
 		e.msg = r.name() + ": not run: " + e.msg
 		return nil, e
 	}
-	r.caught = false
+	r.Caught = false
 	return nil, r.rest(jitter(firstPause))
 }
 
-// tellMissed names the newest few.
-func (r *run) tellMissed(names []string) {
-	const most = 5
+// missedText names the newest few.
+func (c *call) missedText(names []string) string {
+	few := newest(names)
 	text := ""
-	for i, name := range names {
-		names[i] = r.shown(name)
-	}
-	if more := len(names) - most; more > 0 {
-		names = names[more:]
+	if more := len(names) - len(few); more > 0 {
 		text = fmt.Sprintf(" and %d before", more)
 	}
-	r.voice.say("%s: missed %s%s", r.command.job, strings.Join(names, ", "), text)
-	if r.catchUp == "none" {
-		r.voice.hint("--catch-up each, or --date " + names[0])
-	}
+	return "missed " + c.listed(few) + text
 }
 
-// toRun are the slots to catch up, oldest first: the newest --catch-up-max of those that are missed or skipped.
-func (r *run) toRun(missed []slot) []slot {
-	slots := missed
-	for _, name := range r.reply.Owed {
-		s, err := r.line.named(name) // what another line has left is passed over
-		if err == nil && !slices.ContainsFunc(slots, func(m slot) bool { return m.name == s.name }) {
-			slots = append(slots, s)
+// newest are the last few of many.
+func newest(names []string) []string { return names[max(0, len(names)-5):] }
+
+// listed is how messages name slots.
+func (c *call) listed(names []string) string {
+	var shown []string
+	for _, name := range names {
+		shown = append(shown, c.shown(name))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// toCatchUp are the slots to catch up with, oldest first: the newest --catch-up-max of those that are missed or skipped.
+// What another line has left is passed over, and named.
+func (c *call) toCatchUp(owed []string, missed []slot) (slots []slot, foreign []string) {
+	if c.catchUp == "none" {
+		return nil, nil
+	}
+	for _, name := range owed {
+		s, err := c.line.named(name)
+		switch {
+		case err != nil:
+			foreign = append(foreign, name)
+		case !slices.ContainsFunc(missed, func(m slot) bool { return m.name == s.name }):
+			missed = append(missed, s)
 		}
 	}
-	slices.SortFunc(slots, func(a, b slot) int { return a.begins.Compare(b.begins) })
-	return slots[max(0, len(slots)-r.catchUpMax):]
+	slices.SortFunc(missed, func(a, b slot) int { return cmp.Or(a.begins.Compare(b.begins), cmp.Compare(a.tick.wall, b.tick.wall)) })
+	return missed[max(0, len(missed)-c.catchUpMax):], foreign
 }

@@ -66,6 +66,7 @@ func (r *run) decide() *exit {
 			caughtUp, e = r.catchUpFirst(caughtUp)
 		case r.reply.Verdict == "lost" || r.reply.Verdict == "ended": // under a new run ID it is asked afresh
 		case r.waits(r.reply.Verdict):
+			r.arrears = arrears{} // meanwhile other slots may be skipped
 			e = r.takeTurn()
 		default:
 			if r.reply.Verdict == "uncertain" { // the first run of a job may have died before it was in the list of jobs
@@ -91,7 +92,7 @@ func (r *run) after(status int, e *exit) *exit {
 // attempts runs the command, again and again while it fails and attempts are left, under one lease. It returns nil if it
 // was too late to start, and everything is to be decided anew.
 func (r *run) attempts() *exit {
-	r.caught = true // what lies before is seen to, for all attempts
+	r.Caught = true // what lies before is seen to, for all attempts
 	r.tellBefore()
 	r.tellSkew()
 	if stopped := r.list(); stopped != nil {

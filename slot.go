@@ -62,7 +62,7 @@ func (l line) next(s slot) (slot, error) {
 }
 
 // shape is what the slots of one line have in common.
-func (l line) shape(now time.Time) string { return l.String() + " · " + l.offsets(now) }
+func (l line) shape(now time.Time) string { return l.String() + " · " + l.offsets(now.UTC().Year()) }
 
 // between lists the slots strictly between two, oldest first, and of many only the newest. It walks back from the later
 // one, so that its cost depends on newest and not on the years between.
@@ -110,10 +110,9 @@ func (l line) String() string {
 	return "every " + l.every.String()
 }
 
-// offsets are the zone's UTC offsets on 1 January and 1 July of this year. By them zones are compared: hosts may spell
-// one zone differently. The year is that of UTC, so that all hosts ask for the same instants.
-func (l line) offsets(now time.Time) string {
-	year := now.UTC().Year()
+// offsets are the zone's UTC offsets on 1 January and 1 July of a year. By them zones are compared: hosts may spell one
+// zone differently. What they are in one year says nothing of the next, in which a country may keep other time.
+func (l line) offsets(year int) string {
 	january := time.Date(year, time.January, 1, 12, 0, 0, 0, time.UTC).Unix()
 	july := time.Date(year, time.July, 1, 12, 0, 0, 0, time.UTC).Unix()
 	return fmt.Sprintf("%d,%d", offsetAt(l.zone, january), offsetAt(l.zone, july))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -143,14 +144,14 @@ func changesIn(zone *time.Location, from, to int64) []int64 {
 	return changes
 }
 
-// momentNear is a random second: half of them within two days of a change of the clock, and of the rest half on the
-// edge of a slot.
+// momentNear is a random second: where the clock is changed, two of three within two days of that, and of the rest half on
+// the edge of a slot.
 func (w watched) momentNear(r *rand.Rand, changes []int64) time.Time {
 	second := w.from*60 + r.Int64N((w.to-w.from)*60)
-	switch n := r.IntN(4); {
-	case n < 2 && len(changes) > 0:
+	switch n := r.IntN(6); {
+	case n < 4 && len(changes) > 0:
 		second = changes[r.IntN(len(changes))]*60 + r.Int64N(4*86400) - 2*86400
-	case n == 2 && len(w.fired) > 0:
+	case n == 4 && len(w.fired) > 0:
 		second = w.fired[r.IntN(len(w.fired))].at*60 + r.Int64N(3) - 1
 	}
 	second = min(max(second, w.from*60), w.to*60-1)
@@ -166,7 +167,7 @@ var oddZones = strings.Fields(`America/New_York Europe/Berlin Europe/London Euro
 const momentsEach = 250
 
 // TestSlotsAgainstCron compares line.at, next and preceding with the oracle on ONCEONLY_TRIPLES triples of line, zone and
-// moment. ONCEONLY_SEED makes a run of its own.
+// moment, half of which lie within two days of a change of the clock. ONCEONLY_SEED makes a run of its own.
 func TestSlotsAgainstCron(t *testing.T) {
 	triples, seed := 30_000, uint64(1)
 	if s := os.Getenv("ONCEONLY_TRIPLES"); s != "" {
@@ -177,29 +178,30 @@ func TestSlotsAgainstCron(t *testing.T) {
 	}
 	zones := zoneNames(t)
 	const shards = 2
-	for shard := range shards {
-		t.Run(strconv.Itoa(shard), func(t *testing.T) {
-			t.Parallel()
-			for n := shard; n*momentsEach < triples && !t.Failed(); n += shards {
-				compareOne(t, rand.New(rand.NewPCG(seed, uint64(n))), zones)
-			}
-		})
+	var near, all atomic.Int64
+	t.Run("shards", func(t *testing.T) {
+		for shard := range shards {
+			t.Run(strconv.Itoa(shard), func(t *testing.T) {
+				t.Parallel()
+				for n := shard; n*momentsEach < triples && !t.Failed(); n += shards {
+					near.Add(compareOne(t, rand.New(rand.NewPCG(seed, uint64(n))), zones))
+					all.Add(momentsEach)
+				}
+			})
+		}
+	})
+	if 2*near.Load() < all.Load() {
+		t.Errorf("of %d moments only %d lie within two days of a change", all.Load(), near.Load())
 	}
 }
 
-func compareOne(t *testing.T, r *rand.Rand, zones []string) {
-	zone := zones[r.IntN(len(zones))]
-	if r.IntN(2) == 0 {
-		zone = oddZones[r.IntN(len(oddZones))]
-	}
-	// Before 1973 offsets had seconds, which a watch in minutes does not see.
-	from := time.Date(1973+r.IntN(85), time.January, 1, 0, 0, 0, 0, time.UTC).Unix() / 60
-	days := int64(400)
-	if r.IntN(15) == 0 {
-		days = 9 * 366
+// compareOne compares one line in one zone at random moments, and returns how many of them are near a change of the clock.
+func compareOne(t *testing.T, r *rand.Rand, zones []string) (near int64) {
+	zone, from, days, changes := window(t, r, zones)
+	for r.IntN(10) > 0 && len(changes) == 0 { // only one in ten may be without
+		zone, from, days, changes = window(t, r, zones)
 	}
 	location := must(parseZone(zone))(t)
-	changes := changesIn(location, from, from+days*1440)
 	// Half of the lines are about an hour that is skipped or repeated, where there is one.
 	hour := r.IntN(24)
 	if len(changes) > 0 && r.IntN(2) == 0 {
@@ -208,8 +210,28 @@ func compareOne(t *testing.T, r *rand.Rand, zones []string) {
 	}
 	w := clockWatch(t, randomLine(r, hour), zone, from, from+days*1440)
 	for range momentsEach {
-		w.check(t, w.momentNear(r, changes))
+		moment := w.momentNear(r, changes)
+		w.check(t, moment)
+		if slices.ContainsFunc(changes, func(at int64) bool { return moment.Sub(time.Unix(at*60, 0)).Abs() <= 48*time.Hour }) {
+			near++
+		}
 	}
+	return near
+}
+
+// window draws a zone and a stretch of time, in minutes, and finds the changes of the clock in it.
+func window(t *testing.T, r *rand.Rand, zones []string) (zone string, from, days int64, changes []int64) {
+	zone = zones[r.IntN(len(zones))]
+	if r.IntN(2) == 0 {
+		zone = oddZones[r.IntN(len(oddZones))]
+	}
+	// Before 1973 offsets had seconds, which a watch in minutes does not see.
+	from = time.Date(1973+r.IntN(85), time.January, 1, 0, 0, 0, 0, time.UTC).Unix() / 60
+	days = 400
+	if r.IntN(15) == 0 {
+		days = 9 * 366
+	}
+	return zone, from, days, changesIn(must(parseZone(zone))(t), from, from+days*1440)
 }
 
 func randomLine(r *rand.Rand, hour int) string {

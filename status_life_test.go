@@ -101,3 +101,21 @@ func TestStatusOfALife(t *testing.T) {
 		t.Errorf("failed: %+v", j)
 	}
 }
+
+// Of slots that begin together, when the hour that the clock skips is over, each is known as due.
+func TestDueTogether(t *testing.T) {
+	c, err := newCallAt(t, instantOf(t, "2026-03-08T12:00:00Z"), map[string]string{"schedule": "15,30 2 * * *", "tz": "America/New_York"}, "etl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &jobState{line: &c.line}
+	for _, name := range []string{"2026-03-08T02:15", "2026-03-08T02:30"} {
+		s := must(c.line.named(name))(t)
+		if due := j.due(&slotState{name: name, begins: millis(s.begins)}); due != millis(instantOf(t, "2026-03-08T07:00:00Z")) {
+			t.Errorf("%s is due at %d", name, due)
+		}
+	}
+	if due := j.due(&slotState{name: "2026-03-08T02:20", begins: millis(instantOf(t, "2026-03-08T07:00:00Z"))}); due != 0 {
+		t.Errorf("no slot of the line is due at %d", due)
+	}
+}

@@ -125,6 +125,32 @@ func TestLuaCopies(t *testing.T) {
 			copy a.2 -> ended
 			copy a.1 -> ended
 			lock -> -`},
+		{"tries of one hold take one place", `
+			begin a.1 s1 attempts=9 -> run 1
+			failed a.1 kept -> ok
+			begin a.2 s1 attempts=9 -> run 2
+			failed a.2 kept -> ok
+			begin a.3 s1 attempts=9 -> run 3
+			failed a.3 -> ok
+			begin b.1 s1 attempts=9 -> run 4
+			entry s1 -> running 4 b.1 earlier=a.3+
+			copy a.1 -> ended
+			copy a.2 -> ended
+			failed a.2 kept -> already
+			done a.1 -> already
+			lock -> b`},
+		{"a try whose end is not known keeps its own", `
+			begin a.1 s1 attempts=9 -> run 1
+			unstarted a.2 s1 -> ok
+			entry s1 -> running 1 a.1 earlier=a.2+
+			lapse
+			begin b.1 s1 attempts=9 -> run 2
+			entry s1 -> running 2 b.1 earlier=a.2+,a.1
+			copy a.1 -> ended
+			done a.1 -> stale
+			entry s1 -> running 2 b.1 stale=1 earlier=a.2+,a.1+
+			done a.1 -> already
+			begin a.2 s1 attempts=9 -> ended`},
 		{"kept, and then not", `
 			begin a.1 s1 attempts=2 -> run 1
 			failed a.1 kept -> ok

@@ -234,8 +234,8 @@ func (j *luaJob) lease(word string) *lease {
 func (j *luaJob) question(words []string) question {
 	q := question{attempt: luaWho(words[0]), asker: asker{Host: "web-" + words[0][:1], PID: 1, User: "root", Version: "1"},
 		terms: terms{Every: "day", DayStart: "00:00", Attempts: 1, Lease: 60000, Keep: 400, Zone: "UTC",
-			Offsets: "+00:00 +00:00", ZoneFrom: "default", Line: "line"},
-		Slot: words[1], Begins: luaBegins(words[1]), Overlap: "wait", Now: millis(time.Now())}
+			ZoneYear: "2026", Offsets: map[string]string{"2026": "0,0"}, ZoneFrom: "default", Line: "line"},
+		Slot: words[1], Begins: luaBegins(words[1]), Overlap: "wait", CatchUp: "none", Now: millis(time.Now())}
 	texts := map[string]*string{"overlap": &q.Overlap, "line": &q.Line, "args": &q.Args, "minute": &q.Minute, "from": &q.ZoneFrom,
 		"rerun": &q.Rerun, "every": &q.Every}
 	numbers, flags := map[string]*int{"attempts": &q.Attempts, "keep": &q.Keep}, map[string]*bool{"dated": &q.Dated, "dry": &q.Dry}
@@ -251,7 +251,15 @@ func (j *luaJob) question(words []string) question {
 		case key == "host":
 			q.Host, q.Machine, _ = strings.Cut(value, "/")
 		case key == "zone":
-			q.Zone, q.Offsets = value, value
+			q.Zone, q.Offsets = value, map[string]string{q.ZoneYear: value}
+		case key == "previous":
+			q.Previous = luaBegins(value)
+		case key == "years": // 2025:offsets,2026:offsets; the last one is this year
+			q.Offsets = map[string]string{}
+			for _, one := range strings.Split(value, ",") {
+				year, offsets, _ := strings.Cut(one, ":")
+				q.ZoneYear, q.Offsets[year] = year, offsets
+			}
 		case key == "now":
 			off, err := time.ParseDuration(value)
 			if err != nil {

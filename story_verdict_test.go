@@ -140,6 +140,39 @@ func TestLuaVerdicts(t *testing.T) {
 			done c.1 -> ok
 			meta zone -> UTC
 			begin d.1 s4 zone=Asia/Seoul -> zone`},
+		{"a country changes its time", `
+			begin a.1 s1 zone=Mexico years=2021:x,2022:x -> run 1
+			meta zone_year -> 2022
+			done a.1 -> ok
+			begin b.1 s2 zone=Alias years=2022:x,2023:y -> run 1
+			done b.1 -> ok
+			meta zone_year -> 2022
+			begin c.1 s3 zone=Mexico years=2022:x,2023:y -> run 1
+			done c.1 -> ok
+			meta zone_year -> 2023
+			meta offsets -> y
+			meta zone_host -> web-a
+			begin d.1 s4 zone=Other years=2022:x,2023:x -> zone
+			begin e.1 s4 zone=Alias years=2022:x,2023:y -> run 1
+			done e.1 -> ok
+			begin f.1 s5 zone=Mexico years=2022:x,2023:z -> run 1
+			done f.1 -> ok
+			meta offsets -> z
+			begin g.1 s6 zone=Other years=2024:x,2025:x -> run 1
+			meta zone -> Other
+			meta zone_host -> web-g`},
+		{"a slot skipped right after the one before hides none", `
+			begin a.1 s1 -> run 1
+			begin b.1 s2 previous=s1 overlap=skip -> behind
+			done a.1 -> ok
+			begin c.1 s3 previous=s2 -> run 1
+			begin d.1 s5 previous=s4 overlap=skip -> behind
+			done c.1 -> ok
+			begin e.1 s6 previous=s5 -> gap`},
+		{"zones without a name are told apart", `
+			begin a.1 s1 zone=Local years=2026:x -> run 1
+			done a.1 -> ok
+			begin b.1 s2 zone=Local years=2026:y -> zone`},
 		{"a date sets no zone", `
 			begin a.1 s1 zone=UTC from=date dated -> run 1
 			meta zone -> -

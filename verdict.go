@@ -24,10 +24,10 @@ type call struct {
 	wall     func() time.Time // the host's clock
 	now      time.Time        // when the call began
 	minute   string           // see question.Minute
-	caught   bool             // missed and skipped slots have been seen to
-	server   *server
-	ledger   *ledger
-	spool    *spool
+	arrears
+	server *server
+	ledger *ledger
+	spool  *spool
 }
 
 // name is how messages call the slot.

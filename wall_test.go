@@ -28,13 +28,30 @@ func TestZones(t *testing.T) {
 }
 
 func TestOffsets(t *testing.T) {
-	now := instantOf(t, "2026-11-29T00:00:00Z")
 	for zone, want := range map[string]string{
 		"Asia/Seoul": "32400,32400", "Asia/Tokyo": "32400,32400", "Europe/Berlin": "3600,7200",
 		"Australia/Lord_Howe": "39600,37800", "America/New_York": "-18000,-14400", "UTC": "0,0",
 	} {
-		if got := (line{zone: must(parseZone(zone))(t)}).offsets(now); got != want {
+		if got := (line{zone: must(parseZone(zone))(t)}).offsets(2026); got != want {
 			t.Errorf("%s: %s, want %s", zone, got, want)
+		}
+	}
+}
+
+// A country that changes its time between two years is the same zone to a host that asks in the new one: it knows the
+// offsets of the year before.
+func TestOffsetsOfAYearBefore(t *testing.T) {
+	for zone, years := range map[string][2]int{"America/Mexico_City": {2022, 2023}, "Asia/Almaty": {2024, 2025}, "America/Asuncion": {2024, 2025}} {
+		of := func(year int) terms {
+			c, err := newCallAt(t, time.Date(year, time.January, 2, 12, 0, 0, 0, time.UTC), map[string]string{"tz": zone}, "invoice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.terms()
+		}
+		before, after := of(years[0]), of(years[1])
+		if kept := before.Offsets[before.ZoneYear]; kept == "" || kept == after.Offsets[after.ZoneYear] || kept != after.Offsets[before.ZoneYear] {
+			t.Errorf("%s: kept %q, asked %v in %s", zone, kept, after.Offsets, after.ZoneYear)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (w *watch) stopped(r *run, now *entry) string {
 	overtaken := now != nil && now.RunID != r.lease.runID && now.RunID != ""
 	switch {
 	case w.why == whyTimeout:
-		return "stopped: longer than --timeout " + brief(r.timeout)
+		return "stopped: longer than --timeout " + exactly(r.timeout)
 	case w.why == whyStopped:
 		return fmt.Sprintf("stopped by %s: %q", r.order.By, r.order.Reason)
 	case overtaken && now.Resolved != nil:

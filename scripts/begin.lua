@@ -10,9 +10,11 @@
 --   rerun           '', or why one further attempt is wanted
 --   overlap         skip | wait: what to do while another slot of the job runs
 --   previous        beginning of the line's slot before this one, ms; 0 if missed slots are not to be found
---   catch_up most   none | each | merge: what becomes of missed and skipped slots; at most so many, the newest
---   caught          true: that has been seen to
---   zone offsets zone_from   IANA name; its UTC offsets in January and July; default | explicit | date
+--   catch_up        none | each | merge: what becomes of missed and skipped slots
+--   caught          true: that has been seen to, and then
+--   covers foreign  of merge: the slots that this run is to cover, oldest first; slots that are none of this line's
+--   zone offsets zone_year   IANA name; year -> its UTC offsets in January and July; this year
+--   zone_from       default | explicit | date: where the zone comes from
 --   args            '', or the hash of the arguments where the name comes from the command
 --   line            hash of the command line
 --   minute          '', or the host's wall clock, HH:MM, of a line that does not say how often it runs
@@ -23,8 +25,8 @@
 -- Returns JSON: verdict, and what it is said with:
 --   run      token attempt, left (attempts after it); entry is the one before, if any; first, the first slot that it
 --            covers; earlier and its entry, another slot of the job that ended uncertain or interrupted, told once
---   gap      it could run, but earlier slots are to be seen to first: newest, the beginning of the newest entry, if
---            slots are missed between that and this one; owed, the names of missed and skipped slots, newest first
+--   gap      it could run, but earlier slots are to be seen to first: accounted (ms), if there are slots of the line
+--            between that and this one; owed, the names of missed and skipped slots, newest first
 --   lost     this attempt was begun, and its lease is no longer its own
 --   ended    this attempt was begun, and its end is known
 --   clock zone shape args line notdaily    hosts or lines disagree; other, of shape: the slot met, its host and line
@@ -99,10 +101,22 @@ local function sweep()
   end
 end
 
+-- accounted is up to where every slot that was due has an entry, ms; before a job's first entry nothing is missed. Not
+-- the newest entry: one that was skipped, or run by its date, says nothing of those before.
+local function accounted()
+  return tonumber(m.accounted or redis.call('ZRANGE', SLOTS, 0, 0, 'WITHSCORES')[2])
+end
+
+-- account moves that on to this slot. Whoever asks by a date has not looked.
+local function account()
+  if not q.dated then redis.call('HSET', META, 'accounted', int(math.max(accounted() or 0, q.begins))) end
+end
+
 -- history leaves an entry that is no verdict: such a slot runs when it is asked for again. What was missed stays so, also
 -- when another run is in the way of catching up.
 local function history(state)
   if q.dry or (e and (not note(e) or e.state == 'missed')) then return end
+  if (accounted() or q.begins) >= q.previous then account() end
   rank(m.current)
   write(q.slot, { state = state, attempt = 0, host = q.host, began = ms, behind = state == 'skipped' and m.current or nil })
 end
@@ -117,38 +131,50 @@ local function once()
   return { told = q.dry or e.told == t }
 end
 
--- owed lists the missed and skipped slots before this one, newest first, as many as are wanted.
+-- owed lists the missed and skipped slots before this one, newest first, but for those that are known as another line's.
 local function owed()
   local names = {}
   if q.catch_up == 'none' then return names end
   for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', SLOTS, '(' .. int(q.begins), '-inf', 'LIMIT', 0, 100)) do
     local other = read(name)
-    if #names < q.most and other and (other.state == 'missed' or other.state == 'skipped') then
+    if other and (other.state == 'missed' or other.state == 'skipped') and other.foreign ~= q.shape then
       names[#names + 1] = name
     end
   end
   return names
 end
 
--- gap is what must be seen to before this slot runs: slots that were due since the newest entry and have none.
+-- gap is what must be seen to before this slot runs: slots that were due and may have no entry, and those that are owed.
 local function gap()
   if q.caught or q.dated then return end
-  local newest = redis.call('ZREVRANGEBYSCORE', SLOTS, '(' .. int(q.begins), '-inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  local missed = q.previous > 0 and newest and tonumber(newest) < q.previous
-  local names = owed()
-  if missed or (#names > 0 and q.catch_up == 'each') then
-    return { newest = missed and int(tonumber(newest)) or nil, owed = #names > 0 and names or nil }
+  local from, names = accounted(), owed()
+  local missed = from and from < q.previous
+  if missed or #names > 0 then
+    return { accounted = missed and int(from) or nil, owed = #names > 0 and names or nil }
   end
 end
 
--- merge makes this run cover the slots that are owed. Returns the name of the first, or nil.
-local function merge()
-  if q.catch_up ~= 'merge' or q.dated then return end
-  local first
-  for _, name in ipairs(owed()) do
+-- begins is the beginning of a slot in the ledger, ms; one that is forgotten is older than any.
+local function begins(name) return tonumber(redis.call('ZSCORE', SLOTS, name) or '0') end
+
+-- merge makes this run cover the slots that it was asked to, as far as nobody has begun one since, besides those from
+-- first on that it covers already. Returns the name of the first of all, or nil. Those of another line are marked, so
+-- that they are not asked about again.
+local function merge(first)
+  for _, name in ipairs(q.covers or {}) do
     local other = read(name)
-    other.state, other.into, first = 'merged', q.slot, name
-    write(name, other)
+    if other and (other.state == 'missed' or other.state == 'skipped') then
+      other.state, other.into = 'merged', q.slot
+      write(name, other)
+      if not first or begins(name) < begins(first) then first = name end
+    end
+  end
+  for _, name in ipairs(q.foreign or {}) do
+    local other = read(name)
+    if other and note(other) then
+      other.foreign = q.shape
+      write(name, other)
+    end
   end
   return first
 end
@@ -175,7 +201,10 @@ if e and (position(e, q.run_id, q.try) or (e.run_id == q.run_id and q.try < e.tr
 
 -- 2. Hosts or lines disagree.
 if math.abs(q.now - ms) > 3600000 then return answer('clock') end
-if q.zone_from == 'default' and m.offsets and m.offsets ~= q.offsets then return answer('zone') end
+-- A zone is the same by its name, or by its offsets in the year that the job's are of, if the asker still knows that year.
+local known = q.offsets[m.zone_year or '']
+local same = m.zone == q.zone and q.zone ~= 'Local'
+if q.zone_from == 'default' and known and known ~= m.offsets and not same then return answer('zone') end
 local met = overlap(m, q.slot, q.from, q.to, q.shape)
 if met then return answer('shape', { other = met }) end
 if e and e.args and q.args ~= '' and e.args ~= q.args and not forced then return answer('args') end
@@ -211,7 +240,8 @@ local open = gap()
 if open and not q.dry then return reply('gap', open) end
 local left = math.max(0, allowed - n - 1)
 if q.dry then
-  return answer('run', { attempt = n + 1, left = left, newest = open and open.newest, owed = open and open.owed })
+  return answer('run', { attempt = n + 1, left = left, first = e and e.first, accounted = open and open.accounted,
+    owed = open and open.owed })
 end
 
 -- 5. Run.
@@ -230,11 +260,12 @@ event('begin', 'attempt', int(n + 1), 'token', token, 'host', q.host .. ':' .. i
   'run_id', q.run_id, 'version', q.version, 'rerun', q.rerun)
 if e and e.state == 'running' and not e.resolved then redis.call('HINCRBY', META, 'count_uncertain', 1) end
 rank(q.slot)
-new.first = merge() or new.first
+account()
+new.first = merge(new.first)
 local earlier_slot, earlier_entry = earlier()
 cover(m)
 redis.call('SET', FENCE, token)
-if q.zone_from == 'explicit' or (q.zone_from == 'default' and not m.offsets) then zone() end
+if q.zone_from == 'explicit' or (q.zone_from == 'default' and (same or not known)) then zone(m) end
 if not q.dated or not m.attempts then line() end
 redis.call('HSET', META, 'current', q.slot, 'heard', int(ms))
 rollcall('run')

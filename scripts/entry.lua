@@ -43,26 +43,36 @@ local function is(e, run, try) return e and e.run_id == run and e.try == try end
 -- note says whether an entry is history only: nothing has begun, so nothing can be lost by writing over it.
 local function note(e) return e.state == 'skipped' or e.state == 'paused' or e.state == 'missed' end
 
--- An entry lists its earlier attempts, "<12 digits of the run ID>.<try>.<minute>", with a '+' once the end is known.
--- A copy of a question that comes late finds itself in the list, and changes nothing.
+local function ended(e, k) return string.sub(e.earlier[k], -1) == '+' end
+
+-- An entry lists its earlier attempts, "<12 digits of the run ID>.<try>.<minute>", with a '+' once the end is known; then
+-- it stands also for the tries of that run ID before, whose ends were known. A copy of a question that comes late finds
+-- itself in the list, and changes nothing.
 local function tag(run, try) return string.sub(run, 1, 12) .. '.' .. int(try) .. '.' end
 
-local function position(e, run, try)
-  local t = tag(run, try)
-  for k, a in ipairs(e.earlier or {}) do
-    if string.sub(a, 1, #t) == t then return k end
-  end
+-- later says whether an item is of a later try of the same run ID, whose end is known.
+local function later(a, run, try)
+  local at = string.match(a, '^' .. string.sub(run, 1, 12) .. '%.(%d+)%.%d+%+$')
+  return at and tonumber(at) > try
 end
 
-local function ended(e, k) return string.sub(e.earlier[k], -1) == '+' end
+local function position(e, run, try)
+  local t, stands = tag(run, try), nil
+  for k, a in ipairs(e.earlier or {}) do
+    if string.sub(a, 1, #t) == t then return k end
+    if later(a, run, try) then stands = k end
+  end
+  return stands
+end
 
 -- list adds an attempt to the earlier ones. A begin is refused when it is more than an hour off the clock (a host's
 -- clock may be wrong by one more), so one that is three hours old can be forgotten.
 local function list(e, run, try, at, over)
   local minute, kept = math.floor(at / 60000), {}
   for _, a in ipairs(e.earlier or {}) do
-    local m = tonumber(string.match(a, '%.(%d+)%+?$'))
-    if m > ms / 60000 - 180 then kept[#kept + 1] = a end
+    local of, at, m, known = string.match(a, '^(%w+)%.(%d+)%.(%d+)(%+?)$')
+    local covered = over and known == '+' and of == string.sub(run, 1, 12) and tonumber(at) < try
+    if tonumber(m) > ms / 60000 - 180 and not covered then kept[#kept + 1] = a end
   end
   kept[#kept + 1] = tag(run, try) .. int(minute) .. (over and '+' or '')
   while #kept > 500 do table.remove(kept, 1) end
@@ -148,8 +158,13 @@ local function line()
     'attempts', int(q.attempts), 'lease', int(q.lease), 'keep', int(q.keep))
 end
 
-local function zone()
-  redis.call('HSET', META, 'zone', q.zone, 'offsets', q.offsets, 'zone_host', q.host, 'zone_since', int(ms))
+-- zone keeps the job's zone, with its offsets in the year of who asks: a country may change its time.
+local function zone(m)
+  if m.zone ~= q.zone then redis.call('HSET', META, 'zone', q.zone, 'zone_host', q.host, 'zone_since', int(ms)) end
+  local offsets = q.offsets[q.zone_year]
+  if m.offsets ~= offsets or m.zone_year ~= q.zone_year then
+    redis.call('HSET', META, 'offsets', offsets, 'zone_year', q.zone_year)
+  end
 end
 
 -- attempted is the entry of the attempt that the question tells of, where the ledger does not have it; old is the entry
@@ -169,7 +184,7 @@ end
 local function restore()
   if redis.call('HEXISTS', META, 'attempts') == 0 then
     line()
-    if q.zone_from ~= 'date' then zone() end
+    if q.zone_from ~= 'date' then zone(meta()) end
   end
   rank(redis.call('HGET', META, 'current'))
   cover(meta())

@@ -9,7 +9,7 @@
 --   from to shape   as begin was asked
 --   token attempt began took   as begin gave them; how long it ran, ms
 --   host machine pid user by_hand args line version   as begin was asked
---   every schedule day_start attempts lease zone offsets zone_from   for a meta that Redis has lost
+--   every schedule day_start attempts lease zone offsets zone_year zone_from   for a meta that Redis has lost
 --   listed          true: the job is in the list of jobs
 --   channel         where waiters listen
 --   keep            slots to keep
