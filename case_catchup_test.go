@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +38,12 @@ func TestCatchUpEach(t *testing.T) {
 	b.run("web-1", "--catch-up", "each", "--catch-up-max", "1").want(t, 0, b.missedLine(false, -2, -1))
 	b.wantRan(-3, -1, 0)
 	b.wantStates(map[int]string{-2: "missed", -1: "done", 0: "done"})
+	tomorrow := b.call(map[string]string{"catch-up": "each", "catch-up-max": "1"})
+	tomorrow.slot = must(tomorrow.line.next(tomorrow.slot))(t)
+	if e := tomorrow.execute(&voice{w: os.Stderr}); e != nil && e.status != 0 {
+		t.Errorf("%+v", e)
+	}
+	b.wantRan(-3, -1, 0, 1) // what was left out stays so
 }
 
 // A slot that fails while it is caught up with does not stop the others; the first status that is not 0 is the exit status.

@@ -97,9 +97,9 @@ type question struct {
 
 // Arrears are missed and skipped slots before this one: whether they have been seen to, and what begin is to do about them.
 type arrears struct {
-	Caught  bool     `json:"caught"`
-	Covers  []string `json:"covers,omitempty"`  // slots that this run covers
-	Foreign []string `json:"foreign,omitempty"` // slots of another line, not to be caught up with by this one
+	Caught bool     `json:"caught"`
+	Covers []string `json:"covers,omitempty"` // slots that this run covers
+	Passed []string `json:"passed,omitempty"` // slots that are not to be caught up with, now or later: see toCatchUp
 }
 
 // An entry is what the ledger says about one slot: its newest attempt, and which came before.

@@ -21,8 +21,8 @@ func (r *run) catchUpFirst(status int) (int, *exit) {
 	if e != nil || !r.Caught {
 		return status, e
 	}
-	slots, foreign := r.toCatchUp(r.reply.Owed, missed)
-	r.Foreign = foreign
+	var slots []slot
+	slots, r.Passed = r.toCatchUp(r.reply.Owed, missed)
 	if r.catchUp == "merge" {
 		r.Covers = namesOf(slots)
 		return status, nil
@@ -157,8 +157,8 @@ func (c *call) listed(names []string) string {
 }
 
 // toCatchUp are the slots to catch up with, oldest first: the newest --catch-up-max of those that are missed or skipped.
-// What another line has left is passed over, and named.
-func (c *call) toCatchUp(owed []string, missed []slot) (slots []slot, foreign []string) {
+// The others are passed over, and named, and so is what another line has left.
+func (c *call) toCatchUp(owed []string, missed []slot) (slots []slot, passed []string) {
 	if c.catchUp == "none" {
 		return nil, nil
 	}
@@ -166,11 +166,12 @@ func (c *call) toCatchUp(owed []string, missed []slot) (slots []slot, foreign []
 		s, err := c.line.named(name)
 		switch {
 		case err != nil:
-			foreign = append(foreign, name)
+			passed = append(passed, name)
 		case !slices.ContainsFunc(missed, func(m slot) bool { return m.name == s.name }):
 			missed = append(missed, s)
 		}
 	}
 	slices.SortFunc(missed, func(a, b slot) int { return cmp.Or(a.begins.Compare(b.begins), cmp.Compare(a.tick.wall, b.tick.wall)) })
-	return missed[max(0, len(missed)-c.catchUpMax):], foreign
+	most := max(0, len(missed)-c.catchUpMax)
+	return missed[most:], append(passed, namesOf(missed[:most])...)
 }

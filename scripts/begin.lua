@@ -12,7 +12,7 @@
 --   previous        beginning of the line's slot before this one, ms; 0 if missed slots are not to be found
 --   catch_up        none | each | merge: what becomes of missed and skipped slots
 --   caught          true: that has been seen to, and then
---   covers foreign  of merge: the slots that this run is to cover, oldest first; slots that are none of this line's
+--   covers passed   of merge: the slots that this run is to cover, oldest first; slots that are not to be caught up with
 --   zone offsets zone_year   IANA name; year -> its UTC offsets in January and July; this year
 --   zone_from       default | explicit | date: where the zone comes from
 --   args            '', or the hash of the arguments where the name comes from the command
@@ -131,13 +131,13 @@ local function once()
   return { told = q.dry or e.told == t }
 end
 
--- owed lists the missed and skipped slots before this one, newest first, but for those that are known as another line's.
+-- owed lists the missed and skipped slots before this one, newest first, but for those that this line has passed over.
 local function owed()
   local names = {}
   if q.catch_up == 'none' then return names end
   for _, name in ipairs(redis.call('ZREVRANGEBYSCORE', SLOTS, '(' .. int(q.begins), '-inf', 'LIMIT', 0, 100)) do
     local other = read(name)
-    if other and (other.state == 'missed' or other.state == 'skipped') and other.foreign ~= q.shape then
+    if other and (other.state == 'missed' or other.state == 'skipped') and other.passed ~= q.shape then
       names[#names + 1] = name
     end
   end
@@ -158,8 +158,8 @@ end
 local function begins(name) return tonumber(redis.call('ZSCORE', SLOTS, name) or '0') end
 
 -- merge makes this run cover the slots that it was asked to, as far as nobody has begun one since, besides those from
--- first on that it covers already. Returns the name of the first of all, or nil. Those of another line are marked, so
--- that they are not asked about again.
+-- first on that it covers already. Returns the name of the first of all, or nil. Those that are passed over are marked, so
+-- that it is done once and for all.
 local function merge(first)
   for _, name in ipairs(q.covers or {}) do
     local other = read(name)
@@ -169,10 +169,10 @@ local function merge(first)
       if not first or begins(name) < begins(first) then first = name end
     end
   end
-  for _, name in ipairs(q.foreign or {}) do
+  for _, name in ipairs(q.passed or {}) do
     local other = read(name)
     if other and note(other) then
-      other.foreign = q.shape
+      other.passed = q.shape
       write(name, other)
     end
   end
