@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Cases of real users about what fails: who tries again, how often, and under which lease.
@@ -210,6 +214,34 @@ func TestSignalDuringTheDelay(t *testing.T) {
 	r.cmd.Process.Signal(syscall.SIGTERM)
 	r.wait().want(t, 5, "")
 	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "END 2025-06-10 1")
+}
+
+// A signal that comes while the end of an attempt is written is not lost: there is no delay, and no other attempt.
+func TestSignalBeforeTheDelay(t *testing.T) {
+	t.Parallel()
+	c, err := newCallAt(t, time.Now(), map[string]string{"job": "etl", "attempts": "2", "retry-delay": "1h"}, "false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{call: c, voice: &voice{w: &bytes.Buffer{}}, signals: make(chan os.Signal, 1)}
+	c.ledger.AddHook(&hookAt{2, func() {
+		r.signals <- unix.SIGTERM
+		eventually(t, "the signal is taken", func() bool { return len(r.signals) == 0 })
+	}})
+	ended := make(chan *exit, 1)
+	go func() { ended <- r.decide() }()
+	select {
+	case e := <-ended:
+		if e == nil || e.status != 1 {
+			t.Errorf("%+v", e)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for its next attempt")
+	}
+	wantNoLock(t, "etl")
+	if e := entryOf(t, "etl", c.slot.name); e.State != "failed" || e.Attempt != 1 || e.Kept {
+		t.Errorf("the entry: %+v", e)
+	}
 }
 
 // No attempt is begun when the job was paused during the delay, or when the lease is gone or somebody else's: the exit is the

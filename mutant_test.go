@@ -24,7 +24,7 @@ var mutants = []mutant{
 	{"begin takes any lock for its own", &beginLua, "local mine = string.sub(held, 1, 32) == q.run_id or", "local mine = true or"},
 	{"token from the clock alone", &beginLua, "\nlocal token = int(math.max(fence + 1, ms))", "\nlocal token = int(ms)"},
 	{"token not kept", &beginLua, "redis.call('SET', FENCE, token)", ""},
-	{"earlier attempts forgotten", &entryLua, "local t = tag(run, try)\n", "do return end local t\n"},
+	{"earlier attempts forgotten", &entryLua, "local t, stands = tag(run, try), nil\n", "do return end local t, stands\n"},
 	{"earlier attempts not listed", &beginLua, "if e and e.run_id then new.earlier = ", "if false then new.earlier = "},
 	{"fence not compared", &beginLua, "or fence ~= tonumber(e.token)", ""},
 	{"ended attempt begun again", &beginLua, "if e.state ~= 'running' then return reply('ended') end", ""},

@@ -153,6 +153,10 @@ func (r *run) mayRetry(w *watch) bool {
 // lease is gone; then it is given back.
 func (r *run) delay(d time.Duration) bool {
 	r.lease.claim = nil // nothing runs that a lapsed lease would be regained for
+	if r.interrupted {  // while the end was written
+		r.giveBack()
+		return false
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	kept := r.keep(ctx)
 	lost := kept
