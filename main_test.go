@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -137,13 +139,30 @@ func newRedis(t *testing.T, args ...string) *redisServer {
 	return r
 }
 
+// The ports that the tests listen on are below those that the system gives to others, and those that nodes of a cluster
+// talk by are 10000 above them.
+const firstPort, lastPort = 10000, 19999
+
+var ports = struct {
+	sync.Mutex
+	next int
+}{next: firstPort + rand.N(lastPort-firstPort)} // others' tests run beside these
+
+// freePort is a port that is given out once, so that nobody is met there while its own server is away.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	ports.Lock()
+	defer ports.Unlock()
+	for range lastPort - firstPort {
+		port := ports.next
+		if ports.next++; ports.next > lastPort {
+			ports.next = firstPort
+		}
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			l.Close()
+			return port, nil
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, errors.New("no port is free")
 }
 
 // A host is a machine as the tests have it: a name, and the environment of its crontab.
