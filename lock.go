@@ -164,7 +164,7 @@ func stopOrderOf(lock string) *stopOrder {
 
 // finish writes the end and gives the lease back, in one step. It does the first also where the second has become
 // impossible because the lease lapsed.
-func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
+func (s *lease) finish(ctx context.Context, e end) (*reply, error) {
 	e.RunID = s.runID
 	if s.lock == nil || e.Kept {
 		return s.ledger.finish(ctx, s.job, e)
@@ -173,7 +173,7 @@ func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
 	if err := s.lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
 		return nil, err
 	}
-	return decode[receipt](s.step.answer)
+	return decode[reply](s.step.answer)
 }
 
 func (s *lease) extend(sent boot) {

@@ -110,11 +110,11 @@ func (j *luaJob) finish(state string, words []string) string {
 	e := j.end(words[0], q, r)
 	e.State, e.Exit, e.Took = state, map[string]string{"done": "0", "failed": "1"}[state], 1000
 	e.Kept = slices.Contains(words, "kept")
-	receipt, err := j.lease(words[0]).finish(context.Background(), e)
+	said, err := j.lease(words[0]).finish(context.Background(), e)
 	if err != nil {
 		return "error " + cause(err)
 	}
-	return receipt.Verdict
+	return said.Verdict
 }
 
 // end is an end of the attempt, but for how it ended.
