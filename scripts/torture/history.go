@@ -25,6 +25,7 @@ type history struct {
 	stalls   []stall
 	slow     []stall // of Redis's answers
 	orphans  []orphan
+	acts     map[string]int // nemesis -> faults that were seen to take effect
 }
 
 // An ask is one onceonly that was started.
@@ -79,7 +80,7 @@ type orphan struct {
 }
 
 func newHistory() *history {
-	return &history{byPID: map[int]*ask{}, lives: map[string]*life{}, pids: map[string]int{}}
+	return &history{byPID: map[int]*ask{}, lives: map[string]*life{}, pids: map[string]int{}, acts: map[string]int{}}
 }
 
 func (h *history) addAsk(a *ask) {
@@ -167,6 +168,13 @@ func (h *history) begin(nemesis, host, what string) func() {
 		f.end = bootNow()
 		h.mu.Unlock()
 	}
+}
+
+// acted notes that a fault of a nemesis has taken effect: what it should break was seen broken.
+func (h *history) acted(nemesis string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acts[nemesis]++
 }
 
 // faulted says whether something went wrong for a host in that time.

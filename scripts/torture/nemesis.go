@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A nemesis makes one kind of fault, again and again, until the scene is over, and leaves all well.
+// A nemesis makes one kind of fault, again and again, until the scene is over, and leaves all well. A fault that has taken
+// effect is noted (acted): a round in which a nemesis never had any proves nothing about it.
 type nemesis struct {
 	name   string
 	what   string
@@ -102,7 +103,9 @@ func (s *scene) freeze(r *rand.Rand) {
 	ended := s.history.begin("N2", l.host, f.target+" frozen")
 	f.begin = bootNow()
 	s.history.addFreeze(f)
-	send(unix.SIGSTOP, pids...)
+	if send(unix.SIGSTOP, pids...) {
+		s.history.acted("N2")
+	}
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
@@ -139,6 +142,7 @@ func (s *scene) bring(r *rand.Rand, name string, hosts []*host, what string, w w
 		}
 	}
 	ended := s.history.begin(nemesis, name, what)
+	w.nemesis = nemesis
 	for _, h := range hosts {
 		h.net.turn(w)
 	}
@@ -170,7 +174,9 @@ func (s *scene) disturb(r *rand.Rand) {
 	default:
 		ended := s.history.begin("N4", name, "connections reset")
 		for _, h := range hosts {
-			h.net.cut()
+			if h.net.cut() > 0 {
+				s.history.acted("N4")
+			}
 		}
 		ended()
 	}

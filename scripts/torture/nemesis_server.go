@@ -12,8 +12,8 @@ import (
 
 // Faults of the servers.
 
-// away kills a node and starts it again after a while, with what meanwhile was done to it.
-func (s *scene) away(r *rand.Rand, nemesis, what string, n *node, longest time.Duration, meanwhile func()) {
+// away kills a node and starts it again after a while, with what meanwhile was done to it. It says whether it is up again.
+func (s *scene) away(r *rand.Rand, nemesis, what string, n *node, longest time.Duration, meanwhile func()) bool {
 	ended := s.history.begin(nemesis, "", what)
 	defer ended()
 	n.kill()
@@ -22,12 +22,16 @@ func (s *scene) away(r *rand.Rand, nemesis, what string, n *node, longest time.D
 	var err error
 	if await(n.name+" up", longestRun, func() bool { err = n.start(); return err == nil }) != nil { // another fault may be in its way
 		s.stage.logf("s%d: %v", s.number, err)
+		return false
 	}
+	return true
 }
 
 // restart loses nothing: every write is on disk before it is acknowledged.
 func (s *scene) restart(r *rand.Rand) {
-	s.away(r, "N5", "Redis killed, same data", s.topology.nodes[0], 2*s.longestLease(), func() {})
+	if s.away(r, "N5", "Redis killed, same data", s.topology.nodes[0], 2*s.longestLease(), func() {}) {
+		s.history.acted("N5")
+	}
 }
 
 // restartLossy loses all, or the newest part.
@@ -35,14 +39,18 @@ func (s *scene) restartLossy(r *rand.Rand) {
 	s.lossy = true
 	n := s.topology.nodes[0]
 	if s.topology.kind == alone {
-		s.away(r, "N5-lossy", "Redis restarted empty", n, s.longestLease(), func() {})
+		if s.away(r, "N5-lossy", "Redis restarted empty", n, s.longestLease(), func() {}) {
+			s.history.acted("N5-lossy")
+		}
 		return
 	}
 	s.away(r, "N5-lossy", "Redis's file cut", n, s.longestLease(), func() {
 		files, _ := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
 		for _, name := range files {
 			if info, err := os.Stat(name); err == nil {
-				os.Truncate(name, max(0, info.Size()-r.Int64N(1+info.Size()/4)))
+				if cut := r.Int64N(1 + info.Size()/4); os.Truncate(name, info.Size()-cut) == nil && cut > 0 {
+					s.history.acted("N5-lossy")
+				}
 			}
 		}
 	})
@@ -51,7 +59,7 @@ func (s *scene) restartLossy(r *rand.Rand) {
 // failover makes the replica master: the old one is killed, or cut off with its clients on its side, or told to.
 func (s *scene) failover(r *rand.Rand) {
 	s.lossy = true
-	m := s.topology.master()
+	m, before := s.topology.master(), s.topology.epoch()
 	if m == nil {
 		return
 	}
@@ -72,6 +80,9 @@ func (s *scene) failover(r *rand.Rand) {
 		s.away(r, "N6", "master killed", m, 3*time.Second, func() {})
 	}
 	await("topology whole again", 20*time.Second, s.topology.whole)
+	if now := s.topology.epoch(); now != "" && before != "" && now != before {
+		s.history.acted("N6")
+	}
 }
 
 // isolate cuts a master off from replica and Sentinels, and from nobody else.
@@ -108,7 +119,9 @@ func (s *scene) refuse(r *rand.Rand) {
 		go n.do("eval while(true)do;end 0")
 		await("busy script", longestRun, func() bool { return n.do("ping") != nil })
 	default:
-		n.do(x.begin)
+		if err := n.do(x.begin); err != nil {
+			s.stage.logf("s%d: %s: %v", s.number, x.what, err)
+		}
 	}
 	s.pause(lasts)
 	err := await(x.what+" is over", longestRun, func() bool {
@@ -141,7 +154,9 @@ func (s *scene) empty(r *rand.Rand) {
 		what, command = "database emptied", "flushall"
 	}
 	ended := s.history.begin("N7-lossy", "", what)
-	n.do(command)
+	if deleted, err := n.ask(command); err == nil && deleted != int64(0) {
+		s.history.acted("N7-lossy")
+	}
 	ended()
 }
 
@@ -163,6 +178,9 @@ func (s *scene) stepClock(r *rand.Rand) {
 	defer clock.set(0)
 	if r.IntN(3) > 0 {
 		clock.set(by)
+		if now, err := s.topology.nodes[0].admin.Time(ctxNow()).Result(); err == nil && (time.Until(now)-by).Abs() < by.Abs()/2 {
+			s.history.acted("N8")
+		}
 		s.pause(between(r, time.Second, 2*s.longestLease()))
 		return
 	}

@@ -19,6 +19,7 @@ type weather struct {
 	noReplies  bool          // what is answered gets lost
 	delay      time.Duration // each way
 	half       bool          // replies are cut in the middle, and the connection with them
+	nemesis    string        // that has brought it
 }
 
 // A network is a host's way to the servers.
@@ -38,6 +39,7 @@ type watcher interface {
 	asked(r *request) fate    // before the server has it
 	answered(r *request) fate // before the host has the answer
 	settled(r *request)       // nothing more will happen to it
+	acted(nemesis string)     // its weather has met something
 }
 
 // A fate is what becomes of a request or an answer.
@@ -101,8 +103,12 @@ func (p *proxy) serve(client net.Conn) {
 	s, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.target))
 	n := p.network
 	n.mu.Lock()
-	if err != nil || n.closed || n.weather.refuse {
+	if refused := n.weather.refuse; err != nil || n.closed || refused {
+		by := n.weather.nemesis
 		n.mu.Unlock()
+		if refused {
+			n.watch.acted(by)
+		}
 		reset(client)
 		if s != nil {
 			s.Close()
@@ -127,6 +133,9 @@ func (n *network) turn(w weather) {
 	}
 	switch {
 	case w.refuse && !before.refuse:
+		if len(n.relays) > 0 {
+			defer n.watch.acted(w.nemesis)
+		}
 		n.shut()
 	case !w.refuse && before.refuse:
 		for _, p := range n.proxies {
@@ -144,11 +153,13 @@ func (n *network) now() weather {
 	return n.weather
 }
 
-// cut resets all connections that there are.
-func (n *network) cut() {
+// cut resets all connections that there are, and says how many.
+func (n *network) cut() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	there := len(n.relays)
 	n.end()
+	return there
 }
 
 func (n *network) end() {

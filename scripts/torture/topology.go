@@ -145,10 +145,16 @@ func (t *topology) whole() bool {
 }
 
 // moved says whether the Sentinels have ever made another master.
-func (t *topology) moved() bool {
+func (t *topology) moved() bool { return t.epoch() != "0" }
+
+// epoch is another one with each master that the Sentinels make; "" if that cannot be told.
+func (t *topology) epoch() string {
 	said, _ := t.sentinels[0].admin.Do(context.Background(), "sentinel", "master", masterName).StringSlice()
 	i := slices.Index(said, "config-epoch")
-	return i < 0 || said[i+1] != "0"
+	if i < 0 {
+		return ""
+	}
+	return said[i+1]
 }
 
 // master is the node that the Sentinels name, nil while they disagree.
