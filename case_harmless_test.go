@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -203,6 +204,61 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 			}
 			wantEntry(t, "j", map[bool]string{true: "done", false: "failed"}[c.status == 0], c.status, "", "")
 		})
+	}
+}
+
+// Guards that are killed as soon as they are there follow each other once a second, not as fast as the machine can: what ends
+// one may end them all. The command goes on, and has a guard once that is over.
+func TestGuardFollowedOnceASecond(t *testing.T) {
+	t.Parallel()
+	e, h := newEnder(t), newHost(t, "web-1")
+	p := caseStart(t, h.command(caseRun("j", "", e.command("0")...)...))
+	group := childOf(t, p.Process.Pid)
+	guardOf(t, group)
+	killed := map[int]bool{}
+	for first := time.Now(); time.Since(first) < 3*time.Second; time.Sleep(time.Millisecond) {
+		for _, pid := range guardsOf(group) {
+			killed[pid] = true
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	if n := len(killed); n < 3 || n > 5 {
+		t.Errorf("%d guards in 3 s", n)
+	}
+	guardOf(t, group)
+	e.end(t)
+	p.wait().want(t, 0, "")
+}
+
+// The program's file is replaced while it runs, as an upgrade does: the guard is the program that runs, not the new one.
+func TestGuardOfTheSameProgram(t *testing.T) {
+	t.Parallel()
+	dir, e := t.TempDir(), newEnder(t)
+	program, started := filepath.Join(dir, "onceonly"), filepath.Join(dir, "started")
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newHost(t, "web-1").command(caseRun("j", "", e.command("0")...)...)
+	cmd.Path = program
+	p := caseStart(t, cmd)
+	group := childOf(t, p.Process.Pid)
+	caseTouch(t, program+".new", "#!/bin/sh\necho x >>"+started+"\n")
+	if err := errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program)); err != nil {
+		t.Fatal(err)
+	}
+	guard := guardOf(t, group)
+	eventually(t, "the guard has onceonly's name", func() bool {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", guard))
+		return string(name) == "onceonly\n"
+	})
+	e.end(t)
+	p.wait().want(t, 0, "")
+	if n := len(lines(started)); n > 0 {
+		t.Errorf("the new program was started %d times", n)
 	}
 }
 

@@ -168,6 +168,31 @@ func TestCaseOneSignal(t *testing.T) {
 	}
 }
 
+// ^Z stops the command and onceonly with it, so that the shell has its terminal; fg gives it back, and both go on. The lease
+// runs on meanwhile. (DESIGN §1.6)
+func TestCaseTerminalSuspended(t *testing.T) {
+	t.Parallel()
+	tty := newTerminal(t, "sh", "-c", `set -m
+		$RUN tty -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
+		read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`)
+	tty.typed("one\n")
+	tty.expect("got-one")
+	tty.typed("\x1a")
+	tty.expect("stopped-1")
+	if !isHeld(t, "tty") {
+		t.Error("the lease is free, and the command may go on")
+	}
+	tty.typed("two\n")
+	tty.expect("shell-two")
+	tty.typed("three\n")
+	tty.expect("got-three")
+	tty.expect("status-0")
+	tty.typed("four\n")
+	tty.expect("back-four")
+	tty.wait()
+	wantEntry(t, "tty", "done", 0, "", "")
+}
+
 // In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not
 // have had it without onceonly either. (DESIGN §1.6)
 func TestCaseTerminalBackground(t *testing.T) {

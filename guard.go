@@ -46,12 +46,8 @@ func startGuard(group int, deadline boot) (*guard, error) {
 		return nil, err
 	}
 	defer null.Close()
-	program, err := os.Executable()
-	if err != nil {
-		program = os.Args[0]
-	}
 	// None of the command's streams: who reads them must see their end when the command has ended.
-	process, err := os.StartProcess(program, []string{guardName, strconv.Itoa(group)}, &os.ProcAttr{Dir: "/",
+	process, err := os.StartProcess(ourselves(), []string{guardName, strconv.Itoa(group)}, &os.ProcAttr{Dir: "/",
 		Env: []string{}, Files: []*os.File{null, null, null, read}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		write.Close()
@@ -64,6 +60,20 @@ func startGuard(group int, deadline boot) (*guard, error) {
 	}()
 	g.tell(deadline)
 	return g, nil
+}
+
+// ourselves is the program that runs here, also when its file has been replaced meanwhile: the two sides of the pipe are to
+// be of one version.
+func ourselves() string {
+	const running = "/proc/self/exe"
+	if unix.Access(running, unix.X_OK) == nil {
+		return running
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return program
 }
 
 // tell moves the deadline on. A guard that no longer reads, and so would act on an old one, is killed: another takes its
@@ -112,6 +122,7 @@ func (g *guard) gone() <-chan struct{} {
 // guardMain is the whole life of the guard process: argv[1] is the group. What was told before the deadline counts, also
 // where the guard itself was held up and reads it later.
 func guardMain(args []string) int {
+	nameProcess("onceonly")
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
 	group, err := strconv.Atoi(args[1])
 	if err != nil || group <= 1 {

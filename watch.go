@@ -32,6 +32,7 @@ type watch struct {
 	why         string // why onceonly stopped it, "" if it did not
 	stopAt      boot   // when it was told to stop
 	interrupted bool   // a signal that asks to stop was passed on
+	replaced    boot   // when a guard that has died may be followed by another
 	killed      bool
 }
 
@@ -70,7 +71,7 @@ func (r *run) watch(c *child) *watch {
 		case <-guarded.C:
 			w.startGuard()
 		case <-w.guard.gone():
-			w.startGuard()
+			guarded.Reset(w.bury())
 		}
 	}
 }
@@ -86,6 +87,16 @@ func (w *watch) lingers() bool {
 func (w *watch) over() {
 	w.run.lease.watched.Store(nil)
 	w.guard.dismiss()
+}
+
+// bury is the end of a guard that has died; it says when there may be another. The first comes at once, then one a second: what
+// has ended it may end them all.
+func (w *watch) bury() time.Duration {
+	w.guard.dismiss()
+	w.guard = nil
+	again := max(w.replaced, bootNow())
+	w.replaced = again.add(guardAfter)
+	return again.until()
 }
 
 // startGuard starts the guard, and another one should it die. Without one the parent-death signal is left, and the

@@ -98,17 +98,25 @@ func (s *scene) isolate(r *rand.Rand, m *node, what string, d time.Duration) {
 // A refusal is begun by one command and ended by another.
 type refusal struct{ what, begin, end string }
 
-// refuse has Redis say no.
+// refuse has Redis say no, in one way after the other.
 func (s *scene) refuse(r *rand.Rand) {
 	n := s.topology.nodes[0]
-	lasts := between(r, 100*time.Millisecond, 2*s.longestLease())
-	x := pick(r, refusal{"memory full", "config set maxmemory 1", "config set maxmemory 0"},
-		refusal{"too few replicas", "config set min-replicas-to-write 2", "config set min-replicas-to-write 0"},
-		refusal{"rights taken", "acl setuser default -eval", "acl setuser default +eval"},
-		refusal{"MISCONF", "", ""},
-		refusal{"paused", fmt.Sprintf("client pause %d all", lasts.Milliseconds()), "ping"}, // nobody could end it before
-		refusal{"busy", "", "script kill"},
-		refusal{"scripts flushed", "script flush", "ping"})
+	longest := 2 * s.longestLease()
+	if s.brief { // it is to meet most of them
+		longest /= 4
+	}
+	lasts := between(r, 100*time.Millisecond, longest)
+	if len(s.refusals) == 0 {
+		s.refusals = r.Perm(7)
+	}
+	x := []refusal{{"memory full", "config set maxmemory 1", "config set maxmemory 0"},
+		{"too few replicas", "config set min-replicas-to-write 2", "config set min-replicas-to-write 0"},
+		{"rights taken", "acl setuser default -eval", "acl setuser default +eval"},
+		{"MISCONF", "", ""},
+		{"paused", fmt.Sprintf("client pause %d all", lasts.Milliseconds()), "ping"}, // nobody could end it before
+		{"busy", "", "script kill"},
+		{"scripts flushed", "script flush", "ping"}}[s.refusals[0]]
+	s.refusals = s.refusals[1:]
 	ended := s.history.begin("N7", "", x.what)
 	defer ended()
 	switch x.what {
