@@ -124,6 +124,19 @@ func TestGuardOnceonlyFrozen(t *testing.T) {
 	t.Logf("%d rounds, lease 2s: smallest margin %v", n, smallest)
 }
 
+// The same, and nobody else has begun: on waking it says that it was frozen. Redis was not away.
+func TestGuardFrozenAlone(t *testing.T) {
+	t.Parallel()
+	e := newEnder(t)
+	p := caseStart(t, newHost(t, "web-1").command(caseRun("j", "--lease 2s", e.command("0")...)...))
+	guardOf(t, childOf(t, p.Process.Pid))
+	p.say(unix.SIGSTOP)
+	e.life.cut(t)
+	p.say(unix.SIGCONT)
+	p.wait().wantMatch(t, 75, "onceonly: j "+caseDay+": stopped: frozen since "+faultClock+", the lease is over at "+faultClock+"\n")
+	wantEntry(t, "j", "failed", -1, "KILL", "lease_lost")
+}
+
 // The second guard, too, kills the group when onceonly is killed.
 func TestGuardSecondKills(t *testing.T) {
 	t.Parallel()

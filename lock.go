@@ -59,6 +59,7 @@ type lease struct {
 
 	claim     func() end            // the attempt that runs under it, for regain
 	forgotten bool                  // Redis has lost the attempt once; what else it lost, nobody knows
+	away      atomic.Bool           // it is not renewed, because Redis does not do it
 	watched   atomic.Pointer[guard] // told of every renewal
 }
 

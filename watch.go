@@ -13,7 +13,7 @@ import (
 // Watching over the command: signals are passed on, the lease is kept, and where it cannot be kept the command is stopped
 // before it is over.
 
-// Why onceonly itself stopped the command; the ledger's words, but for Redis's absence, which is lease_lost there.
+// Why onceonly itself stopped the command; the ledger's words, but for Redis's absence, or our own, which is lease_lost there.
 const (
 	whyLost    = "lease_lost"
 	whyAway    = "redis_away"
@@ -212,8 +212,11 @@ func (w *watch) stopped(r *run, now *entry) string {
 		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
 	case w.why == whyAway:
 		end := time.Now().Add(r.lease.ends().until())
-		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", r.clock(millis(end.Add(-r.lease.ttl))),
-			r.clock(millis(end)))
+		since, over := r.clock(millis(end.Add(-r.lease.ttl))), r.clock(millis(end))
+		if !r.lease.away.Load() {
+			return fmt.Sprintf("stopped: frozen since %s, the lease is over at %s", since, over)
+		}
+		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", since, over)
 	}
 	return "stopped: lease lost"
 }
@@ -240,9 +243,11 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 			return err
 		case err == nil:
 			failures, pause = 0, s.interval()
+			s.away.Store(false)
 			continue
 		}
 		if failures++; failures == 2 && ctx.Err() == nil {
+			s.away.Store(true)
 			outage(err)
 		}
 		if pause = s.retryInterval(); failures == 1 {
