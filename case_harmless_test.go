@@ -230,7 +230,8 @@ func TestGuardFollowedOnceASecond(t *testing.T) {
 	p.wait().want(t, 0, "")
 }
 
-// The program's file is replaced while it runs, as an upgrade does: the guard is the program that runs, not the new one.
+// The program's file is replaced while it runs, as an upgrade does: the guard is the program that runs, not the new one. Its
+// short name is not onceonly's: killall onceonly leaves it to its work.
 func TestGuardOfTheSameProgram(t *testing.T) {
 	t.Parallel()
 	dir, e := t.TempDir(), newEnder(t)
@@ -251,9 +252,9 @@ func TestGuardOfTheSameProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	guard := guardOf(t, group)
-	eventually(t, "the guard has onceonly's name", func() bool {
+	eventually(t, "the guard has a short name", func() bool {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", guard))
-		return string(name) == "onceonly\n"
+		return string(name) == "guard\n"
 	})
 	e.end(t)
 	p.wait().want(t, 0, "")

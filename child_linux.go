@@ -21,7 +21,7 @@ const (
 	stoppedNow = 5 // CLD_STOPPED of <signal.h>
 )
 
-// nameProcess sets the short name that ps and top show; a program that was started by way of /proc has none of its own.
+// nameProcess sets the short name that ps, pgrep and killall go by.
 func nameProcess(name string) {
 	text := append([]byte(name), 0)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)

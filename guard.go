@@ -23,6 +23,7 @@ const (
 	guardWaits  = 5 * time.Millisecond
 	guardLeaves = 100 * time.Millisecond
 	guardName   = "onceonly: guard" // argv[0] of the guard, as ps shows it
+	guardShort  = "guard"           // its short name: whoever kills all that is called onceonly is to leave it to its work
 )
 
 // A guard is onceonly's side of it.
@@ -122,7 +123,7 @@ func (g *guard) gone() <-chan struct{} {
 // guardMain is the whole life of the guard process: argv[1] is the group. What was told before the deadline counts, also
 // where the guard itself was held up and reads it later.
 func guardMain(args []string) int {
-	nameProcess("onceonly")
+	nameProcess(guardShort)
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
 	group, err := strconv.Atoi(args[1])
 	if err != nil || group <= 1 {
