@@ -24,10 +24,12 @@ type figures struct {
 	stalled    int // violations and stops that came of this machine standing still
 	linear     int // questions in histories found linearizable
 	undecided  int
+	inTime     int // slots that were done before anybody asked for them again
 	overlaps   []time.Duration
 	takeovers  []time.Duration
-	hits       map[string]int // step -> kills
-	acts       map[string]int // nemesis -> faults that took effect
+	delays     []time.Duration // from a command's end to that in the ledger
+	hits       map[string]int  // step -> kills
+	acts       map[string]int  // nemesis -> faults that took effect
 }
 
 func (f *figures) overlap(d time.Duration) { f.overlaps = append(f.overlaps, d) }
@@ -94,6 +96,9 @@ func (d *dossier) count(f *figures) {
 		if e.State == "running" {
 			f.uncertain++
 		}
+		if w := d.byToken[e.Token]; e.State == "done" && w != nil && w.ask != nil && !w.ask.last {
+			f.inTime++
+		}
 		f.stale += e.Stale
 	}
 	for i, w := range d.works {
@@ -103,6 +108,12 @@ func (d *dossier) count(f *figures) {
 			continue
 		}
 		f.runs++
+		for _, r := range d.requests {
+			if r.kind == "finish" && r.run == w.run && r.token == w.token && r.verdict != "" && w.life.exits != never {
+				f.delays = append(f.delays, r.executed.sub(w.life.exits))
+				break
+			}
+		}
 		end := min(w.life.exits, max(w.last, w.life.began))
 		if d.touched(w.life.wrapper) || d.history.faulted(w.life.host, w.life.began, end) {
 			f.faulted++
@@ -133,6 +144,8 @@ func (f *figures) add(g figures) {
 	f.undecided += g.undecided
 	f.overlaps = append(f.overlaps, g.overlaps...)
 	f.takeovers = append(f.takeovers, g.takeovers...)
+	f.inTime += g.inTime
+	f.delays = append(f.delays, g.delays...)
 	if f.hits == nil {
 		f.hits = map[string]int{}
 	}

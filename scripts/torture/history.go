@@ -217,6 +217,18 @@ func (h *history) thaw(f *freeze) {
 	f.end = bootNow()
 }
 
+// running are the onceonly processes of a host.
+func (h *history) running(host string) (pids []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.asks {
+		if a.host == host && a.ended == never {
+			pids = append(pids, a.pid)
+		}
+	}
+	return pids
+}
+
 // living are the commands that have not said that they end: of each onceonly that is there, the newest.
 func (h *history) living() []*life {
 	h.mu.Lock()

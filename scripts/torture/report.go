@@ -115,12 +115,12 @@ func (r *report) printNemeses(w io.Writer) {
 		r.printRow(w, title, r.figures[title], n)
 	}
 	r.printRow(w, "all", all, r.violations())
-	percent := 0.0
-	if all.slots > 0 {
-		percent = 100 * float64(all.uncertain) / float64(all.slots)
-	}
-	fmt.Fprintf(w, "\n%d slots, %.2f%% uncertain; %d stale ends; %d questions linearizable, %d histories undecided\n", all.slots,
-		percent, all.stale, all.linear, all.undecided)
+	percent := func(n int) float64 { return 100 * float64(n) / float64(max(all.slots, 1)) }
+	fmt.Fprintf(w, "\n%d slots, %.1f%% done before they were asked for again, %.2f%% uncertain; %d stale ends; "+
+		"%d questions linearizable, %d histories undecided\n", all.slots, percent(all.inTime), percent(all.uncertain), all.stale,
+		all.linear, all.undecided)
+	fmt.Fprintf(w, "median, 99%%, worst: overlaps %s; from a command's end to that in the ledger %s\n", spread(all.overlaps),
+		spread(all.delays))
 }
 
 // printLegend says what the nemeses are, and how often each has taken effect.
@@ -184,13 +184,16 @@ func (r *report) judgeItself() {
 const leastHits = 30 // at each step of a run, in an hour
 
 func (r *report) printRow(w io.Writer, title string, f *figures, violations int) {
-	takeover := "-"
-	if len(f.takeovers) > 0 {
-		takeover = fmt.Sprintf("%.1f %.1f %.1f s", quantile(f.takeovers, 0.5).Seconds(), quantile(f.takeovers, 0.99).Seconds(),
-			quantile(f.takeovers, 1).Seconds())
-	}
 	fmt.Fprintf(w, "%-17s %5d %6d %6d %6d %5d %5d %5d %6s %-17s %5d %5d\n", title, f.asks, f.runs, f.faulted, f.uncertain,
-		violations, f.refused, len(f.overlaps), short(quantile(f.overlaps, 1)), takeover, f.falseStops, f.stalled)
+		violations, f.refused, len(f.overlaps), short(quantile(f.overlaps, 1)), spread(f.takeovers), f.falseStops, f.stalled)
+}
+
+// spread is the median, the 99th of a hundred, and the worst.
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %.1f %.1f s", quantile(all, 0.5).Seconds(), quantile(all, 0.99).Seconds(), quantile(all, 1).Seconds())
 }
 
 func short(d time.Duration) string {
