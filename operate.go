@@ -135,7 +135,7 @@ func stop(args []string, s *settings, v *voice) error {
 		if j.chosen != nil {
 			slot = j.chosen.name
 		}
-		r, err := order[stopReply](h, stopLua, map[string]any{"slot": slot, "run_id": j.owner()})
+		r, err := order[stopReply](h, stopLua, map[string]any{"slot": slot, "run_id": j.heldBy()})
 		switch {
 		case err != nil:
 			return err
