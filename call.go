@@ -12,6 +12,12 @@ import (
 	"time"
 )
 
+// What the ledger keeps of a job, unless --keep says otherwise.
+const (
+	keepLong  = 400  // slots of a day or longer
+	keepShort = 1000 // shorter ones
+)
+
 // newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
 // with the words is found here, before anything is sent. Wall is the host's clock.
 func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
@@ -99,9 +105,9 @@ func (c *call) defaults() error {
 	if c.from["redis-wait"] == "" {
 		c.redisWait = max(min(length/10, 5*time.Minute), 10*time.Second)
 	}
-	overlap, keep := "skip", 1000
+	overlap, keep := "skip", keepShort
 	if c.line.long() {
-		overlap, keep = "wait", 400
+		overlap, keep = "wait", keepLong
 	}
 	c.overlap, c.keep = cmp.Or(c.overlap, overlap), cmp.Or(c.keep, keep)
 	if c.catchUp != "none" && c.catchUpMax >= c.keep {

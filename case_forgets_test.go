@@ -33,11 +33,11 @@ func lostLine(job, host string, attempt int) string {
 // the run completes as if nothing had been.
 func TestCaseLockDeleted(t *testing.T) {
 	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
-	p := caseStart(t, newHost(t, "web-1").command(caseRun("j", "--lease 3s", beating(t, log, "20ms", "5s")...)...))
+	px, log := newProxy(t, shared.address()), filepath.Join(t.TempDir(), "log")
+	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+px.url()).command(caseRun("j", "--lease 3s", beating(t, log, "20ms", "5s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
 	before := entryOf(t, "j", caseDay)
-	time.Sleep(1300 * time.Millisecond) // the case itself: deleted between two renewals, which come every 750 ms
+	renewalPasses(t, px)
 	shared.rdb.Del(context.Background(), lockKey(t, "j"))
 	at := bootNow()
 	eventually(t, "the lease is regained", func() bool { return isHeld(t, "j") })

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -107,4 +108,30 @@ func TestCaseNothingOfTheGroupIsLeft(t *testing.T) {
 			})
 		}
 	}
+}
+
+// As process 1 of a container, onceonly reaps what it inherits while the command runs, and the command's status is its own.
+// (DESIGN §5)
+func TestCaseProcessOne(t *testing.T) {
+	t.Parallel()
+	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
+	if os.Getuid() != 0 {
+		unshare = append(unshare, "--user", "--map-root-user")
+	}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		absent(t, "namespaces of its own: "+string(out))
+	}
+	const orphans = `(sleep 0.1 & sleep 0.2 & sleep 0.3 &)
+		for n in $(seq 100); do
+			sleep 0.05
+			grep -qs "^[0-9]* (sleep)" /proc/[0-9]*/stat || { echo "$n looks"; exit 3; }
+		done
+		echo left; exit 4`
+	h := newHost(t, "web-1")
+	cmd := exec.Command(unshare[0], slices.Concat(unshare[1:], []string{binary}, caseRun("j", "", "sh", "-c", orphans))...)
+	cmd.Env = h.env
+	if r := caseStart(t, cmd).wait(); r.status != 3 || r.stderr != "" || !strings.HasSuffix(r.stdout, "looks\n") {
+		t.Error(r)
+	}
+	wantEntry(t, "j", "failed", 3, "", "")
 }

@@ -58,7 +58,7 @@ func TestGuardOnceonlyKilled(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second)) // the case itself: at a random moment between two renewals
+		time.Sleep(mathrand.N(time.Second)) // drawn anew in each round: two intervals between renewals, each met at its begin, its end, and in between
 		at := bootNow()
 		a.say(unix.SIGKILL)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
@@ -100,7 +100,7 @@ func TestGuardOnceonlyFrozen(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second)) // the case itself: at a random moment between two renewals
+		time.Sleep(mathrand.N(time.Second)) // drawn anew in each round: two intervals between renewals, each met at its begin, its end, and in between
 		a.say(unix.SIGSTOP)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
 		if r := b.wait(); r.status != 0 {
@@ -122,6 +122,19 @@ func TestGuardOnceonlyFrozen(t *testing.T) {
 		atOnce([]int{k, k + 1}, round)
 	}
 	t.Logf("%d rounds, lease 2s: smallest margin %v", n, smallest)
+}
+
+// The same, and nobody else has begun: on waking it says that it was frozen. Redis was not away.
+func TestGuardFrozenAlone(t *testing.T) {
+	t.Parallel()
+	e := newEnder(t)
+	p := caseStart(t, newHost(t, "web-1").command(caseRun("j", "--lease 2s", e.command("0")...)...))
+	guardOf(t, childOf(t, p.Process.Pid))
+	p.say(unix.SIGSTOP)
+	e.life.cut(t)
+	p.say(unix.SIGCONT)
+	p.wait().wantMatch(t, 75, "onceonly: j "+caseDay+": stopped: frozen since "+faultClock+", the lease is over at "+faultClock+"\n")
+	wantEntry(t, "j", "failed", -1, "KILL", "lease_lost")
 }
 
 // The second guard, too, kills the group when onceonly is killed.
@@ -174,7 +187,7 @@ func TestGuardKilledInTheFirstSecond(t *testing.T) {
 		job, log := fmt.Sprint("j", k), filepath.Join(t.TempDir(), "log")
 		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "--lease 2s", beating(t, log, "2ms", "10s", "deaf")...)...))
 		group := groupOf(t, log, "web-1")
-		time.Sleep(mathrand.N(900 * time.Millisecond)) // the case itself: at a random moment of that second
+		time.Sleep(mathrand.N(900 * time.Millisecond)) // drawn anew in each round, from the start to just before a guard may be there: a renewal at 0.5 s is among what it meets
 		at := bootNow()
 		p.say(unix.SIGKILL)
 		eventually(t, "the command is dead", func() bool { return len(aliveIn(group)) == 0 })

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -85,6 +86,36 @@ func TestGuardLife(t *testing.T) {
 	eventually(t, "the guard is gone", func() bool { return len(guardsOf(group)) == 0 })
 	wantWhole(t, log)
 	wantEntry(t, "j", "done", 0, "", "")
+}
+
+// However low the priority that onceonly and its command were given, the guard wakes in time: where it may, it takes the
+// highest. The command keeps its own.
+func TestGuardIsUrgent(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		absent(t, "root, to take a priority")
+	}
+	e := newEnder(t)
+	cmd := exec.Command("nice", slices.Concat([]string{"-n", "10", binary}, caseRun("j", "", e.command("0")...))...)
+	cmd.Env = newHost(t, "web-1").env
+	p := caseStart(t, cmd)
+	eventually(t, "the command runs", e.up)
+	group := childOf(t, p.Process.Pid)
+	niceOf := func(pid int) int {
+		n, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 20 - n // as the system call has it
+	}
+	guard := guardOf(t, group)
+	eventually(t, "the guard is urgent", func() bool { return niceOf(guard) == mostUrgent })
+	ours, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if got, want := niceOf(group), min(20-ours+10, 19); got != want {
+		t.Errorf("the command has nice %d, want %d", got, want)
+	}
+	e.end(t)
+	p.wait().want(t, 0, "")
 }
 
 // ignores says whether a process ignores a signal.
@@ -203,6 +234,62 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 			}
 			wantEntry(t, "j", map[bool]string{true: "done", false: "failed"}[c.status == 0], c.status, "", "")
 		})
+	}
+}
+
+// Guards that are killed as soon as they are there follow each other once a second, not as fast as the machine can: what ends
+// one may end them all. The command goes on, and has a guard once that is over.
+func TestGuardFollowedOnceASecond(t *testing.T) {
+	t.Parallel()
+	e, h := newEnder(t), newHost(t, "web-1")
+	p := caseStart(t, h.command(caseRun("j", "", e.command("0")...)...))
+	group := childOf(t, p.Process.Pid)
+	guardOf(t, group)
+	killed := map[int]bool{}
+	for first := time.Now(); time.Since(first) < 3*time.Second; time.Sleep(time.Millisecond) {
+		for _, pid := range guardsOf(group) {
+			killed[pid] = true
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	if n := len(killed); n < 3 || n > 5 {
+		t.Errorf("%d guards in 3 s", n)
+	}
+	guardOf(t, group)
+	e.end(t)
+	p.wait().want(t, 0, "")
+}
+
+// The program's file is replaced while it runs, as an upgrade does: the guard is the program that runs, not the new one. Its
+// short name is not onceonly's: killall onceonly leaves it to its work.
+func TestGuardOfTheSameProgram(t *testing.T) {
+	t.Parallel()
+	dir, e := t.TempDir(), newEnder(t)
+	program, started := filepath.Join(dir, "onceonly"), filepath.Join(dir, "started")
+	text, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newHost(t, "web-1").command(caseRun("j", "", e.command("0")...)...)
+	cmd.Path = program
+	p := caseStart(t, cmd)
+	group := childOf(t, p.Process.Pid)
+	caseTouch(t, program+".new", "#!/bin/sh\necho x >>"+started+"\n")
+	if err := errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program)); err != nil {
+		t.Fatal(err)
+	}
+	guard := guardOf(t, group)
+	eventually(t, "the guard has a short name", func() bool {
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", guard))
+		return string(name) == "guard\n"
+	})
+	e.end(t)
+	p.wait().want(t, 0, "")
+	if n := len(lines(started)); n > 0 {
+		t.Errorf("the new program was started %d times", n)
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +54,37 @@ func TestCaseRequests(t *testing.T) {
 	silent(t, "busy", ask("busy", 2, args...))
 	os.WriteFile(gate, nil, 0o600)
 	silent(t, "the holder", holder.result(t))
+}
+
+// Four times as many hosts as Redis has room for ask at one instant: one runs, all others are told that it is another's, or
+// that Redis has no room, and none of them storms it. (SH-35)
+func TestCaseCrowd(t *testing.T) {
+	t.Parallel()
+	n := rounds(100, 200)
+	r, log := newRedis(t, "--maxclients", strconv.Itoa(n/4)), filepath.Join(t.TempDir(), "log")
+	args := append([]string{"run", "--job", "j", "--date", "2026-01-05", "--redis", r.url()}, effects(log, "sleep 1")...)
+	began, turnedAway := time.Now(), 0
+	for i, got := range atOneInstant(t, n, args) {
+		switch {
+		case got.status == exitAway && regexp.MustCompile(`^onceonly: j 2026-01-05: not run: [^\n]+\n$`).MatchString(got.stderr):
+			turnedAway++
+		default:
+			silent(t, fmt.Sprint("web-", i), got)
+		}
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+	stats := r.rdb.Info(context.Background(), "stats").Val()
+	var connections, rejected int
+	_, rest, _ := strings.Cut(stats, "total_connections_received:")
+	fmt.Sscan(rest, &connections)
+	_, rest, _ = strings.Cut(stats, "rejected_connections:")
+	fmt.Sscan(rest, &rejected)
+	if got := readEffects(t, log, false); len(got) != 1 || connections == 0 || connections >= 5*n {
+		t.Errorf("%d starts, %d connections of %d hosts", len(got), connections, n)
+	}
+	t.Logf("%d hosts: %d connections, %d of them rejected, %d hosts turned away, after %v", n, connections, rejected, turnedAway, time.Since(began))
 }
 
 // A begin that Redis executes and whose reply is lost is asked again: the same attempt has the same token, and there is

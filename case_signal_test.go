@@ -258,10 +258,13 @@ func TestCaseTermAtAnyTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")
 	told := map[int]int{}
+	began := time.Now()
+	h.run(caseRun("whole", "", "sh", "-c", "read x </dev/null; exit 0")...).want(t, 0, "")
+	whole := time.Since(began)
 	for i := range 150 {
 		job := fmt.Sprint("j", i)
 		p := caseStart(t, h.command(caseRun(job, "", "sh", "-c", "read x </dev/null; exit 0")...))
-		time.Sleep(time.Duration(i) * 100 * time.Microsecond) // the case itself: TERM comes at another moment of its life each time
+		time.Sleep(whole * time.Duration(i) / 120) // a little later each time, from its first moment to past the end of a whole run
 		p.Process.Signal(unix.SIGTERM)
 		r := p.wait()
 		told[r.status]++

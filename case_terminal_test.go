@@ -154,10 +154,11 @@ func TestCaseOneSignal(t *testing.T) {
 				unix.Kill(-tty.Process.Pid, s)
 			}
 			eventually(t, "it is heard", hasLine(log, unix.SignalName(s)))
-			time.Sleep(2 * time.Second) // the case itself: a second one would have come
+			unix.Kill(-tty.Process.Pid, unix.SIGWINCH) // onceonly passes on in order, and the kernel hands over the lower number first
+			eventually(t, "what came after it is heard", hasLine(log, "SIGWINCH"))
 			caseTouch(t, end, "5")
 			tty.wait()
-			if got := lines(log)[1:]; !slices.Equal(got, []string{unix.SignalName(s)}) {
+			if got := lines(log)[1:]; !slices.Equal(got, []string{unix.SignalName(s), "SIGWINCH"}) {
 				t.Errorf("heard %q", got)
 			}
 			if e := entryOf(t, name, caseDay); e.State != "failed" || e.Exit == nil || *e.Exit != 5 {
@@ -165,6 +166,31 @@ func TestCaseOneSignal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ^Z stops the command and onceonly with it, so that the shell has its terminal; fg gives it back, and both go on. The lease
+// runs on meanwhile. (DESIGN §1.6)
+func TestCaseTerminalSuspended(t *testing.T) {
+	t.Parallel()
+	tty := newTerminal(t, "sh", "-c", `set -m
+		$RUN tty -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
+		read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`)
+	tty.typed("one\n")
+	tty.expect("got-one")
+	tty.typed("\x1a")
+	tty.expect("stopped-1")
+	if !isHeld(t, "tty") {
+		t.Error("the lease is free, and the command may go on")
+	}
+	tty.typed("two\n")
+	tty.expect("shell-two")
+	tty.typed("three\n")
+	tty.expect("got-three")
+	tty.expect("status-0")
+	tty.typed("four\n")
+	tty.expect("back-four")
+	tty.wait()
+	wantEntry(t, "tty", "done", 0, "", "")
 }
 
 // In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not

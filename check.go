@@ -84,11 +84,11 @@ func (m *held) verdict(j *jobState, left, wanted time.Duration) *exit {
 	case j.lock == "" && len(j.meta) == 0:
 		return &exit{status: exitAway, msg: fmt.Sprintf("%s: cannot tell: no such job in namespace %s", m.name(), j.namespace),
 			hint: "ONCEONLY_NAMESPACE and ONCEONLY_REDIS in the environment or " + configFile + ", as for the run"}
-	case order != nil && j.owner() == m.runID:
+	case order != nil && j.heldBy() == m.runID:
 		return no("stopped by %s: %q", order.By, order.Reason)
 	case j.lock == "":
 		return no("nobody holds the lease")
-	case j.owner() != m.runID:
+	case j.heldBy() != m.runID:
 		return no("%s holds the lease", j.lock[min(len(j.lock), 32):])
 	case number(j.fence) != m.token:
 		return no("its token %d is outdated by %s", m.token, j.fence)

@@ -52,7 +52,29 @@ func startChild(argv, environ []string) (*child, error) {
 		return nil, &fs.PathError{Op: "exec", Path: argv[0], Err: err}
 	}
 	go c.await()
+	if os.Getpid() == 1 {
+		go c.inherit()
+	}
 	return c, nil
+}
+
+// inherit reaps what others leave to us, as process 1 of a container, until the command has ended. That is reaped last.
+func (c *child) inherit() {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	defer signal.Stop(died)
+	for {
+		for _, pid := range deadBelow(1) {
+			if pid != c.pid { // the guard may be among them; who waits for it hears that it is gone
+				syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
+		select {
+		case <-died:
+		case <-c.ended:
+			return
+		}
+	}
 }
 
 // await tells of the leader's end, and of its stops where a terminal makes them.

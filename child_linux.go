@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +21,12 @@ const (
 	stoppedNow = 5 // CLD_STOPPED of <signal.h>
 )
 
+// nameProcess sets the short name that ps, pgrep and killall go by.
+func nameProcess(name string) {
+	text := append([]byte(name), 0)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0)
+}
+
 // hasEnded says whether the process has ended and is not yet reaped.
 func hasEnded(pid int) bool {
 	var info unix.Siginfo
@@ -29,16 +37,38 @@ func hasEnded(pid int) bool {
 // groupLives says whether a process of the group is left that has not ended. To send signal 0 would not tell: a leader that
 // is not reaped counts.
 func groupLives(group int) bool {
+	return slices.ContainsFunc(procs(), func(p proc) bool { return p.group == group && !p.dead })
+}
+
+// deadBelow are the processes whose parent has not reaped them.
+func deadBelow(parent int) (pids []int) {
+	for _, p := range procs() {
+		if p.parent == parent && p.dead {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// A proc is what /proc says of a process.
+type proc struct {
+	pid, parent, group int
+	dead               bool // and perhaps not reaped
+}
+
+func procs() (all []proc) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
 		text, _ := os.ReadFile(name)
-		_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-		fields := strings.Fields(rest) // state, parent, group
-		if len(fields) > 2 && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
-			return true
+		var p proc
+		var state string
+		p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		n, _ := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &p.parent, &p.group)
+		if p.dead = state == "Z" || state == "X"; n == 3 {
+			all = append(all, p)
 		}
 	}
-	return false
+	return all
 }
 
 // awaitChange returns when the process has ended, and leaves it to be reaped: until then its number, and its group's, is

@@ -22,6 +22,10 @@ func hasEnded(int) bool { return false }
 // groupLives cannot tell here: what is left is killed at once.
 func groupLives(int) bool { return false }
 
+func nameProcess(string) {}
+
+func deadBelow(int) []int { return nil }
+
 // awaitChange returns when the process has ended, and leaves it to be reaped. Of stops it does not tell here.
 func awaitChange(pid int, _ bool) int {
 	const exited, nowait = 0x04, 0x20 // WEXITED, WNOWAIT of <sys/wait.h>

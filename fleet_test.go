@@ -79,7 +79,7 @@ func (f *fleet) live(life time.Duration) (kills int) {
 	}
 	tick := life / 100
 	for part := range 100 {
-		time.Sleep(tick) // the case itself: what follows comes at moments that nobody has chosen
+		time.Sleep(tick) // no whole part of a minute as the machines have it: each thing that follows meets another second of one
 		switch {
 		case part < 15 && part%3 == 2: // one joins
 			up = append(up, boot(len(up), 1, "* * * * *"))

@@ -145,7 +145,7 @@ func (f *fuzz) sawLock(a *fuzzAttempt, r *reply, sent boot) {
 
 // sawEnd judges one answer of finish.lua.
 func (f *fuzz) sawEnd(a *fuzzAttempt, e end, answer string, sent, got boot, late bool) {
-	r, err := decode[receipt](answer)
+	r, err := decode[reply](answer)
 	if err != nil {
 		f.fault("%s: %v", answer, err)
 		return

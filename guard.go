@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ const (
 	guardWaits  = 5 * time.Millisecond
 	guardLeaves = 100 * time.Millisecond
 	guardName   = "onceonly: guard" // argv[0] of the guard, as ps shows it
+	mostUrgent  = -20               // nice, where it may: onceonly is mostly not, and the machine busy
+	guardShort  = "guard"           // its short name: whoever kills all that is called onceonly is to leave it to its work
 )
 
 // A guard is onceonly's side of it.
@@ -46,12 +49,8 @@ func startGuard(group int, deadline boot) (*guard, error) {
 		return nil, err
 	}
 	defer null.Close()
-	program, err := os.Executable()
-	if err != nil {
-		program = os.Args[0]
-	}
 	// None of the command's streams: who reads them must see their end when the command has ended.
-	process, err := os.StartProcess(program, []string{guardName, strconv.Itoa(group)}, &os.ProcAttr{Dir: "/",
+	process, err := os.StartProcess(ourselves(), []string{guardName, strconv.Itoa(group)}, &os.ProcAttr{Dir: "/",
 		Env: []string{}, Files: []*os.File{null, null, null, read}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		write.Close()
@@ -64,6 +63,20 @@ func startGuard(group int, deadline boot) (*guard, error) {
 	}()
 	g.tell(deadline)
 	return g, nil
+}
+
+// ourselves is the program that runs here, also when its file has been replaced meanwhile: the two sides of the pipe are to
+// be of one version.
+func ourselves() string {
+	const running = "/proc/self/exe"
+	if unix.Access(running, unix.X_OK) == nil {
+		return running
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return program
 }
 
 // tell moves the deadline on. A guard that no longer reads, and so would act on an old one, is killed: another takes its
@@ -112,6 +125,9 @@ func (g *guard) gone() <-chan struct{} {
 // guardMain is the whole life of the guard process: argv[1] is the group. What was told before the deadline counts, also
 // where the guard itself was held up and reads it later.
 func guardMain(args []string) int {
+	nameProcess(guardShort)
+	runtime.LockOSThread() // a priority is a thread's
+	unix.Setpriority(unix.PRIO_PROCESS, 0, mostUrgent)
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
 	group, err := strconv.Atoi(args[1])
 	if err != nil || group <= 1 {

@@ -194,8 +194,8 @@ func (j *jobState) chooseNew(s slot) {
 	j.chosen = &slotState{name: s.name, begins: millis(s.begins)}
 }
 
-// owner is the run ID that holds the lease, or that was told to stop and may still be running.
-func (j *jobState) owner() string {
+// heldBy is the run ID that holds the lease, or that was told to stop and may still be running.
+func (j *jobState) heldBy() string {
 	lock := strings.TrimPrefix(j.lock, "stop:")
 	return lock[:min(len(lock), 32)]
 }

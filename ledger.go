@@ -144,7 +144,7 @@ type resolution struct {
 	Token  int64  `json:"token,string"`
 }
 
-// A reply is begin.lua's verdict, and what it is said with.
+// A reply is the verdict of begin.lua, regain.lua or finish.lua, and what it is said with.
 type reply struct {
 	Verdict      string   `json:"verdict"`
 	Token        int64    `json:"token,string"`
@@ -197,12 +197,6 @@ type end struct {
 	Took    int64  `json:"took"` // ms
 	Listed  bool   `json:"listed"`
 	Channel string `json:"channel"`
-}
-
-// A receipt is finish.lua's answer: ok, already, stale or late, and the entry as it is now.
-type receipt struct {
-	Verdict string `json:"verdict"`
-	Entry   *entry `json:"entry"`
 }
 
 // A ledger is one namespace in one Redis.
@@ -258,12 +252,12 @@ func (l *ledger) foresee(ctx context.Context, job string, q question) (*reply, e
 }
 
 // finish writes an end without touching the lease.
-func (l *ledger) finish(ctx context.Context, job string, e end) (*receipt, error) {
+func (l *ledger) finish(ctx context.Context, job string, e end) (*reply, error) {
 	text, err := l.alone(ctx, finishLua, job, e)
 	if err != nil {
 		return nil, err
 	}
-	return decode[receipt](text)
+	return decode[reply](text)
 }
 
 // A missedSlot is one that was due, and that nobody asked for.

@@ -59,6 +59,7 @@ type lease struct {
 
 	claim     func() end            // the attempt that runs under it, for regain
 	forgotten bool                  // Redis has lost the attempt once; what else it lost, nobody knows
+	away      atomic.Bool           // it is not renewed, because Redis does not do it
 	watched   atomic.Pointer[guard] // told of every renewal
 }
 
@@ -164,7 +165,7 @@ func stopOrderOf(lock string) *stopOrder {
 
 // finish writes the end and gives the lease back, in one step. It does the first also where the second has become
 // impossible because the lease lapsed.
-func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
+func (s *lease) finish(ctx context.Context, e end) (*reply, error) {
 	e.RunID = s.runID
 	if s.lock == nil || e.Kept {
 		return s.ledger.finish(ctx, s.job, e)
@@ -173,7 +174,7 @@ func (s *lease) finish(ctx context.Context, e end) (*receipt, error) {
 	if err := s.lock.Release(ctx); err != nil && !errors.Is(err, redislock.ErrLockNotHeld) {
 		return nil, err
 	}
-	return decode[receipt](s.step.answer)
+	return decode[reply](s.step.answer)
 }
 
 func (s *lease) extend(sent boot) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,6 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"onceonly/scripts/ports"
 )
 
 // The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
@@ -87,7 +88,7 @@ func startRedis(dir string, args ...string) (*redisServer, error) {
 		return nil, err
 	}
 	r := &redisServer{dir: dir, socket: filepath.Join(dir, "s")}
-	if r.port, err = freePort(); err != nil {
+	if r.port, err = ports.Free(); err != nil {
 		return nil, err
 	}
 	return r, r.start(args...)
@@ -135,15 +136,6 @@ func newRedis(t *testing.T, args ...string) *redisServer {
 	}
 	t.Cleanup(r.stop)
 	return r
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // A host is a machine as the tests have it: a name, and the environment of its crontab.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -244,26 +242,4 @@ func (t *metricsText) machine(m *machine) {
 	})
 	t.family("onceonly_build_info", "gauge", "The version of onceonly.",
 		func(p put) { p(1, "version", version, "goversion", runtime.Version()) })
-}
-
-// keptEnds counts the ends in the spool, and tells when the oldest was written. A spool that is not there is empty.
-func keptEnds(dir string) (n int, oldest int64, err error) {
-	names, err := os.ReadDir(dir)
-	if os.IsNotExist(err) {
-		return 0, 0, nil
-	}
-	for _, name := range names {
-		if filepath.Ext(name.Name()) != ".json" {
-			continue
-		}
-		info, gone := name.Info()
-		if gone != nil { // delivered meanwhile
-			continue
-		}
-		if at := millis(info.ModTime()); n == 0 || at < oldest {
-			oldest = at
-		}
-		n++
-	}
-	return n, oldest, err
 }

@@ -59,7 +59,7 @@ var mutants = []mutant{
 	{"settled, and the older attempt forgotten", &resolveLua, "if new.run_id then new.earlier = ", "if false then new.earlier = "},
 	{"late pause", &pauseLua, "if (p.n or 0) ~= q.seen then return reply('changed') end", ""},
 	{"pause not looked at", &beginLua, "if pause and not (", "if false and not ("},
-	{"late stop", &stopLua, "if owner_of(held) ~= q.run_id then return reply('changed') end", ""},
+	{"late stop", &stopLua, "if run_of(held) ~= q.run_id then return reply('changed') end", ""},
 	{"stopped without raising the token", &stopLua, "redis.call('SET', FENCE, fence)", ""},
 	{"stopped, and nothing keeps the others away", &stopLua, "'PX', math.max(ttl, 1))", "'PX', 1)"},
 }

@@ -81,7 +81,7 @@ func (h *hand) state(date string) (*jobState, error) {
 // order sends what a script is asked, until it is answered. All of them may be sent twice.
 func order[T any](h *hand, script string, question map[string]any) (r *T, err error) {
 	question["by"], question["reason"] = h.by(), h.reason
-	question["zone_from"], question["keep"] = "date", 400
+	question["zone_from"], question["keep"] = "date", keepLong // unless the line says otherwise: entry.lua
 	e := h.server.persist(h.wait, func(ctx context.Context) error {
 		text, err := h.ledger.alone(ctx, script, h.job, question)
 		if err == nil {
@@ -135,7 +135,7 @@ func stop(args []string, s *settings, v *voice) error {
 		if j.chosen != nil {
 			slot = j.chosen.name
 		}
-		r, err := order[stopReply](h, stopLua, map[string]any{"slot": slot, "run_id": j.owner()})
+		r, err := order[stopReply](h, stopLua, map[string]any{"slot": slot, "run_id": j.heldBy()})
 		switch {
 		case err != nil:
 			return err

@@ -16,9 +16,10 @@ import (
 
 // A relay is one client's connection and its own to the server.
 type relay struct {
-	client, server net.Conn
-	mu             sync.Mutex
-	pending        []string // what the server has still to answer
+	client  net.Conn
+	server  net.Conn // nil until it is made
+	mu      sync.Mutex
+	pending []string // what the server has still to answer
 }
 
 func (p *proxy) listen(l net.Listener) {
@@ -35,29 +36,49 @@ func (p *proxy) listen(l net.Listener) {
 }
 
 func (p *proxy) serve(client net.Conn) {
-	bad, target := p.accept()
+	r := &relay{client: client}
+	bad, target := p.accept(r)
 	if bad.hangUp || bad.reset {
 		closeConn(client, bad.reset)
 		return
 	}
 	server, err := net.Dial("tcp", target)
 	if err != nil {
-		closeConn(client, true)
+		p.cut(r)
 		return
 	}
-	r := &relay{client: client, server: server}
-	p.mu.Lock()
-	p.relays[r] = true
-	p.mu.Unlock()
+	if !p.join(r, server) {
+		return
+	}
 	go p.down(r)
 	p.up(r)
 }
 
-func (p *proxy) accept() (misbehaviour, string) {
+// accept takes a connection on: from here on whoever ends the living ones ends it, too. A listener that is closed may have
+// handed out one more.
+func (p *proxy) accept(r *relay) (misbehaviour, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted++
+	if p.listener == nil {
+		return misbehaviour{reset: true}, ""
+	}
+	if !p.bad.hangUp && !p.bad.reset {
+		p.relays[r] = true
+	}
 	return p.bad, p.target
+}
+
+// join gives a relay its server, unless it was ended meanwhile.
+func (p *proxy) join(r *relay, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.relays[r] {
+		server.Close()
+		return false
+	}
+	r.server = server
+	return true
 }
 
 // up carries requests.
@@ -150,26 +171,29 @@ func (p *proxy) reply(r *relay, raw []byte) (command string, dropped *replyDrop)
 func (p *proxy) close(r *relay) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.relays, r)
-	r.client.Close()
-	r.server.Close()
+	p.end(r, false)
 }
 
 func (p *proxy) cut(r *relay) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.relays, r)
-	closeConn(r.client, true)
-	r.server.Close()
+	p.end(r, true)
 }
 
 // endAll ends the living connections; the caller holds mu.
 func (p *proxy) endAll(reset bool) {
 	for r := range p.relays {
-		closeConn(r.client, reset)
+		p.end(r, reset)
+	}
+}
+
+// end ends one, likewise.
+func (p *proxy) end(r *relay, reset bool) {
+	delete(p.relays, r)
+	closeConn(r.client, reset)
+	if r.server != nil {
 		r.server.Close()
 	}
-	clear(p.relays)
 }
 
 // closeConn closes a connection, with a reset or in good order.

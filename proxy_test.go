@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"onceonly/scripts/ports"
 	"onceonly/scripts/resp"
 )
 
@@ -57,12 +60,11 @@ type replyDrop struct {
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := &proxy{t: t, target: target, relays: map[*relay]bool{}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if p.port, err = ports.Free(); err != nil {
 		t.Fatal(err)
 	}
-	p.port = l.Addr().(*net.TCPAddr).Port
-	p.listen(l)
+	p.pass()
 	t.Cleanup(p.refuse)
 	return p
 }
@@ -264,6 +266,53 @@ func TestProxy(t *testing.T) {
 	want("back", "+PONG")
 	if got := p.requests(); !slices.Equal(got, []string{"PING"}) || p.connections() != 1 || p.dropsLeft() != 0 {
 		t.Errorf("counted %q on %d connections, %d drops left", got, p.connections(), p.dropsLeft())
+	}
+}
+
+// A connection that is just being made is ended with those that there are: what the proxy says is over is over.
+func TestProxyConnecting(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, shared.address())
+	survived := 0
+	for range 300 {
+		p.pass()
+		c, err := net.Dial("tcp", p.address()) // made by the system, whether or not the proxy knows of it
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(200 * time.Microsecond)) // drawn anew each time, so that it meets each step of taking it on
+		p.refuse()
+		io.WriteString(c, "*1\r\n$4\r\nPING\r\n")
+		c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if n, _ := c.Read(make([]byte, 7)); n > 0 {
+			survived++
+		}
+		c.Close()
+	}
+	if survived > 0 {
+		t.Errorf("%d of 300 connections survived", survived)
+	}
+}
+
+// A port is given out once, and the system gives it to nobody: who does not listen there for a while finds it as free as he
+// has left it, and meanwhile nobody is met there.
+func TestFreePort(t *testing.T) {
+	t.Parallel()
+	var low int
+	text, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	fmt.Sscan(string(text), &low)
+	given := map[int]bool{newProxy(t, shared.address()).port: true, shared.port: true}
+	for range 50 {
+		port, err := ports.Free()
+		if err != nil || given[port] {
+			t.Errorf("%d is given out again, or %v", port, err)
+		}
+		given[port] = true
+	}
+	for port := range given {
+		if low > 0 && port >= low {
+			t.Errorf("%d is one of those that the system gives out", port)
+		}
 	}
 }
 

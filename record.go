@@ -23,11 +23,11 @@ func (r *run) record(w *watch, status syscall.WaitStatus, took time.Duration) (e
 	case w.why != "" || (own == 0 && end.State == "failed"):
 		own = exitNotDone
 	}
-	receipt, err := r.write(end)
+	said, err := r.write(end)
 	if err != nil {
 		return r.unrecorded(w, end, own, err), false
 	}
-	return r.close(w, end, receipt, own), end.Kept && receipt.Verdict != "stale"
+	return r.close(w, end, said, own), end.Kept && said.Verdict != "stale"
 }
 
 // ending is the end of a command that ran.
@@ -49,14 +49,14 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 
 // write sends the end until it is written, or until the lease is over. From the first failure on it is on disk too, so
 // that it is not lost with this process. The signals that ask to stop end the wait.
-func (r *run) write(e end) (*receipt, error) {
+func (r *run) write(e end) (*reply, error) {
 	for r.unkept = errUntried; ; {
-		receipt, stopped, err := r.writeOnce(e)
+		said, stopped, err := r.writeOnce(e)
 		if err == nil {
 			if r.unkept == nil {
 				r.spool.drop(e)
 			}
-			return receipt, nil
+			return said, nil
 		}
 		if r.unkept != nil {
 			r.unkept = r.spool.keep(r.command.job, e)
@@ -68,17 +68,13 @@ func (r *run) write(e end) (*receipt, error) {
 }
 
 // writeOnce sends the end once. A signal that asks to stop leaves it a moment more, for a Redis that is merely slow.
-func (r *run) writeOnce(e end) (_ *receipt, stopped bool, _ error) {
-	type result struct {
-		receipt *receipt
-		err     error
-	}
+func (r *run) writeOnce(e end) (_ *reply, stopped bool, _ error) {
 	ctx, cancel := context.WithTimeout(context.Background(), min(requestTimeout, max(r.lease.ends().until(), farewell)))
-	answer, done := make(chan result, 1), make(chan struct{})
+	answers, done := make(chan answer, 1), make(chan struct{})
 	go func() {
 		defer cancel()
-		receipt, err := r.lease.finish(ctx, e)
-		answer <- result{receipt, err}
+		said, err := r.lease.finish(ctx, e)
+		answers <- answer{reply: said, err: err}
 		close(done)
 	}()
 	if stopped = r.await(done) != nil; stopped {
@@ -88,8 +84,8 @@ func (r *run) writeOnce(e end) (_ *receipt, stopped bool, _ error) {
 			return nil, true, context.DeadlineExceeded
 		}
 	}
-	a := <-answer
-	return a.receipt, stopped, a.err
+	a := <-answers
+	return a.reply, stopped, a.err
 }
 
 // unrecorded is the exit where the ledger does not know the end.
@@ -109,12 +105,12 @@ func (r *run) unrecorded(w *watch, e end, own int, err error) *exit {
 }
 
 // close says what the ledger answered to an end that is written.
-func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
+func (r *run) close(w *watch, e end, said *reply, own int) *exit {
 	if w.why != "" {
-		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, receipt.Entry)}
+		return &exit{status: own, msg: r.name() + ": " + w.stopped(r, said.Entry)}
 	}
 	switch {
-	case receipt.Verdict == "stale":
+	case said.Verdict == "stale":
 	case e.Reason == "interrupted" && e.Exit == "0":
 		return &exit{status: own, msg: r.name() + ": interrupted: the command was told to stop, and exited 0"}
 	default:
@@ -123,10 +119,10 @@ func (r *run) close(w *watch, e end, receipt *receipt, own int) *exit {
 	if own == 0 {
 		own = exitNotDone
 	}
-	if by := receipt.Entry.Resolved; by != nil {
+	if by := said.Entry.Resolved; by != nil {
 		return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after %s had settled the slot; that stands", r.name(),
 			e.Number, by.By)}
 	}
 	return &exit{status: own, msg: fmt.Sprintf("%s: attempt %d ended after attempt %d had begun on %s; that one stands",
-		r.name(), e.Number, receipt.Entry.Attempt, holderOf(receipt.Entry))}
+		r.name(), e.Number, said.Entry.Attempt, holderOf(said.Entry))}
 }

@@ -107,6 +107,28 @@ func syncDir(name string) error {
 	return d.Sync()
 }
 
+// keptEnds counts the ends in the spool, and tells when the oldest was written. A spool that is not there is empty.
+func keptEnds(dir string) (n int, oldest int64, err error) {
+	names, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return 0, 0, nil
+	}
+	for _, name := range names {
+		if filepath.Ext(name.Name()) != ".json" {
+			continue
+		}
+		info, gone := name.Info()
+		if gone != nil { // delivered meanwhile
+			continue
+		}
+		if at := millis(info.ModTime()); n == 0 || at < oldest {
+			oldest = at
+		}
+		n++
+	}
+	return n, oldest, err
+}
+
 // deliverFirst delivers, unless a signal that asks to stop comes first.
 func (r *run) deliverFirst() *exit {
 	files, _ := filepath.Glob(filepath.Join(r.spool.dir, "*.json"))
@@ -144,11 +166,11 @@ func (r *run) deliver(files []string) {
 func (r *run) deliverOne(ctx context.Context, name string, k *keptEnd) bool {
 	k.End.Kept, k.End.Channel = false, r.ledger.channel(k.Job)
 	open := r.server.open.Load()
-	receipt, err := r.ledger.finish(ctx, k.Job, k.End)
+	said, err := r.ledger.finish(ctx, k.Job, k.End)
 	if err == nil {
 		os.Remove(name)
-		if receipt.Verdict == "stale" {
-			r.tellStale(k.Job, k.End, receipt)
+		if said.Verdict == "stale" {
+			r.tellStale(k.Job, k.End, said.Entry)
 		}
 		return true
 	}
@@ -182,9 +204,9 @@ func readKept(name string) (*keptEnd, error) {
 }
 
 // tellStale tells of an end that came after another attempt had begun, or after a person had settled the slot.
-func (r *run) tellStale(job string, e end, receipt *receipt) {
-	stands := fmt.Sprintf("attempt %d stands", receipt.Entry.Attempt)
-	if by := receipt.Entry.Resolved; by != nil {
+func (r *run) tellStale(job string, e end, now *entry) {
+	stands := fmt.Sprintf("attempt %d stands", now.Attempt)
+	if by := now.Resolved; by != nil {
 		stands = fmt.Sprintf("what %s has settled stands", by.By)
 	}
 	r.voice.say("%s %s: attempt %d (%s, %s) reported late; %s", job, r.shown(e.Slot), e.Number, e.Host, e.how(), stands)

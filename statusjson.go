@@ -279,17 +279,17 @@ func (j *jobState) holderJSON() *holderJSON {
 	if j.lock == "" {
 		return nil
 	}
-	owner := j.owner()
-	h := &holderJSON{RunID: known(owner)}
-	if i := strings.LastIndexByte(j.lock, ':'); i >= len(owner) && stopOrderOf(j.lock) == nil {
+	run := j.heldBy()
+	h := &holderJSON{RunID: known(run)}
+	if i := strings.LastIndexByte(j.lock, ':'); i >= len(run) && stopOrderOf(j.lock) == nil {
 		pid, _ := strconv.ParseInt(j.lock[i+1:], 10, 64)
-		h.Host, h.PID = known(j.lock[len(owner):i]), known(pid)
+		h.Host, h.PID = known(j.lock[len(run):i]), known(pid)
 	}
 	if j.ttl > 0 {
 		h.LeaseEndsAt = j.at(j.now + j.ttl)
 	}
 	slot := j.meta["current"]
-	if e := j.entries[slot]; e != nil && e.RunID == owner {
+	if e := j.entries[slot]; e != nil && e.RunID == run {
 		h.Host, h.PID = known(e.Host), known(int64(e.PID))
 		h.Slot, h.User, h.Attempt, h.Token = known(slot), known(e.User), known(int64(e.Attempt)), known(e.Token)
 		h.StartedAt, h.RenewedAt = j.at(e.Began), j.at(number(j.meta["heard"]))

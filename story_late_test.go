@@ -58,7 +58,7 @@ func TestLuaNothingStartsLate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "started")
 	c := luaCall(t, luaWire{shared.rdb, func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "sadd" {
-			time.Sleep(2 * lease) // the case itself: the request takes longer than the lease
+			time.Sleep(2 * lease) // what begin has granted is over before this is answered
 		}
 		return shared.rdb.Process(ctx, cmd)
 	}}, lease, "sh", "-c", "echo > "+file)

@@ -78,11 +78,11 @@ func TestTwoHundredWaiters(t *testing.T) {
 	})
 	began, _ := waiterRequests(t, r)
 	quiet := max(0, 4900*time.Millisecond-time.Since(started))
-	time.Sleep(quiet) // the case itself: nothing happens for so long
+	time.Sleep(quiet) // just short of the first look, which comes after five seconds
 	if asked, _ := waiterRequests(t, r); quiet > 0 && asked > began {
 		t.Errorf("%d requests within the first five seconds", asked-began)
 	}
-	time.Sleep(window - quiet) // the case itself: how often they ask in so long
+	time.Sleep(window - quiet) // what is measured: how often they ask in so long
 	asked, _ := waiterRequests(t, r)
 	if most := int(float64(n) * window.Seconds() / 5); asked-began >= most {
 		t.Errorf("%d waiters sent %d requests in %v, not below %d", n, asked-began, window, most)

@@ -13,7 +13,7 @@ import (
 // Watching over the command: signals are passed on, the lease is kept, and where it cannot be kept the command is stopped
 // before it is over.
 
-// Why onceonly itself stopped the command; the ledger's words, but for Redis's absence, which is lease_lost there.
+// Why onceonly itself stopped the command; the ledger's words, but for Redis's absence, or our own, which is lease_lost there.
 const (
 	whyLost    = "lease_lost"
 	whyAway    = "redis_away"
@@ -32,6 +32,7 @@ type watch struct {
 	why         string // why onceonly stopped it, "" if it did not
 	stopAt      boot   // when it was told to stop
 	interrupted bool   // a signal that asks to stop was passed on
+	replaced    boot   // when a guard that has died may be followed by another
 	killed      bool
 }
 
@@ -70,7 +71,7 @@ func (r *run) watch(c *child) *watch {
 		case <-guarded.C:
 			w.startGuard()
 		case <-w.guard.gone():
-			w.startGuard()
+			guarded.Reset(w.bury())
 		}
 	}
 }
@@ -86,6 +87,16 @@ func (w *watch) lingers() bool {
 func (w *watch) over() {
 	w.run.lease.watched.Store(nil)
 	w.guard.dismiss()
+}
+
+// bury is the end of a guard that has died; it says when there may be another. The first comes at once, then one a second: what
+// has ended it may end them all.
+func (w *watch) bury() time.Duration {
+	w.guard.dismiss()
+	w.guard = nil
+	again := max(w.replaced, bootNow())
+	w.replaced = again.add(guardAfter)
+	return again.until()
 }
 
 // startGuard starts the guard, and another one should it die. Without one the parent-death signal is left, and the
@@ -201,8 +212,11 @@ func (w *watch) stopped(r *run, now *entry) string {
 		return fmt.Sprintf("stopped: lease lost to %s (%s, attempt %d)", holderOf(now), r.shown(r.slot.name), now.Attempt)
 	case w.why == whyAway:
 		end := time.Now().Add(r.lease.ends().until())
-		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", r.clock(millis(end.Add(-r.lease.ttl))),
-			r.clock(millis(end)))
+		since, over := r.clock(millis(end.Add(-r.lease.ttl))), r.clock(millis(end))
+		if !r.lease.away.Load() {
+			return fmt.Sprintf("stopped: frozen since %s, the lease is over at %s", since, over)
+		}
+		return fmt.Sprintf("stopped: Redis away since %s, the lease is over at %s", since, over)
 	}
 	return "stopped: lease lost"
 }
@@ -229,9 +243,11 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 			return err
 		case err == nil:
 			failures, pause = 0, s.interval()
+			s.away.Store(false)
 			continue
 		}
 		if failures++; failures == 2 && ctx.Err() == nil {
+			s.away.Store(true)
 			outage(err)
 		}
 		if pause = s.retryInterval(); failures == 1 {

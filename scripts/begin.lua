@@ -37,8 +37,8 @@ local m = meta()
 local e = read(q.slot)
 local held = redis.call('GET', LOCK) or ''
 redis.call('PTTL', LOCK) -- for the answer: a right that lacks shows before the first write
-local owner = owner_of(held)
-local mine = string.sub(held, 1, 32) == q.run_id or (q.dry and owner == '')
+local run = run_of(held)
+local mine = string.sub(held, 1, 32) == q.run_id or (q.dry and run == '')
 local fence = tonumber(redis.call('GET', FENCE) or '0')
 local id = q.machine == '' and q.host or q.host .. ' ' .. q.machine
 local fine, asked = pcall(redis.call, 'HGET', HOSTS, id)
@@ -219,7 +219,7 @@ end
 local again = q.minute ~= '' and asked.slot == q.slot and asked.minute ~= '' and asked.minute ~= q.minute
 if said and (said.state == 'done' or said.state == 'merged') and q.rerun == '' then return answer(again and 'notdaily' or 'done') end
 local begun = said and (said.state == 'running' or said.kept)
-if begun and owner ~= '' and owner == said.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
+if begun and run ~= '' and run == said.run_id and not mine then return answer(again and 'notdaily' or 'busy') end
 local pause = m.paused and cjson.decode(m.paused)
 if pause and not (pause['until'] and pause['until'] <= ms) then
   history('paused')

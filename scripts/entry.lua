@@ -30,12 +30,12 @@ end
 local function write(slot, e) redis.call('HSET', LEDGER, slot, cjson.encode(e)) end
 
 -- A stop leaves a tombstone in the lock, "stop:<run ID>:...": no longer the holder's lock, and until it expires nobody
--- else's. stopped returns the run ID that was told to stop; owner, the one that holds or may still be running.
+-- else's. stopped returns the run ID that was told to stop; run_of, the one that holds or may still be running.
 local function stopped(held) return string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or nil end
 
 local function holder() return string.sub(redis.call('GET', LOCK) or '', 1, 32) end
 
-local function owner_of(held) return stopped(held) or string.sub(held, 1, 32) end
+local function run_of(held) return stopped(held) or string.sub(held, 1, 32) end
 
 -- is says whether the entry's newest attempt is this one.
 local function is(e, run, try) return e and e.run_id == run and e.try == try end

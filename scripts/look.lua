@@ -11,7 +11,7 @@
 local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
 local clock = redis.call('TIME')
 local held = redis.call('GET', LOCK) or ''
-local owner = string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or string.sub(held, 1, 32) -- stop.lua
+local run = string.sub(held, 1, 5) == 'stop:' and string.sub(held, 6, 37) or string.sub(held, 1, 32) -- stop.lua
 local meta = redis.call('HGETALL', META)
 local briefs, entries, sent = {}, {}, {}
 
@@ -34,7 +34,7 @@ end
 local function brief(slot, begins, raw)
   local state, flags = value(raw, '"state":"', '^%a+', 'unknown'), ''
   if state == 'running' or state == 'failed' then
-    flags = (owner ~= '' and has(raw, '"run_id":"' .. owner) and 'h' or '') .. (has(raw, '"kept":true') and 'k' or '')
+    flags = (run ~= '' and has(raw, '"run_id":"' .. run) and 'h' or '') .. (has(raw, '"kept":true') and 'k' or '')
   end
   if has(raw, '"resolved":{') then flags = flags .. 'r' end
   briefs[#briefs + 1] = slot .. ' ' .. begins .. ' ' .. state .. ' ' .. value(raw, '"attempt":', '^%d+', '0') .. ' '

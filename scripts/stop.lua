@@ -15,7 +15,7 @@ local ttl = redis.call('PTTL', LOCK)
 local function reply(verdict) return cjson.encode({ verdict = verdict, slot = current, entry = e, ttl = ttl }) end
 
 if held == '' or not e then return reply('nobody') end
-if owner_of(held) ~= q.run_id then return reply('changed') end
+if run_of(held) ~= q.run_id then return reply('changed') end
 if asked ~= '' and asked ~= current then return reply('other') end
 if stopped(held) then return reply('again') end
 local fence = int(math.max(tonumber(redis.call('GET', FENCE) or '0') + 1, ms))

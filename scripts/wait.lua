@@ -10,7 +10,7 @@ local m = meta()
 local e = read(q.slot)
 local into = e and e.state == 'merged' and read(e.into)
 local said = into or e
-local owner = owner_of(redis.call('GET', LOCK) or '')
+local run = run_of(redis.call('GET', LOCK) or '')
 
 local function reply(verdict)
   return cjson.encode({ verdict = verdict, time = ms, entry = said, ttl = redis.call('PTTL', LOCK),
@@ -19,7 +19,7 @@ end
 
 if not said then return reply(m.low and q.begins <= tonumber(m.low) and 'old' or 'open') end
 if said.state == 'done' or said.state == 'merged' then return reply('done') end
-if owner ~= '' and owner == said.run_id then return reply('running') end
+if run ~= '' and run == said.run_id then return reply('running') end
 if said.attempt > 0 and said.attempt >= tonumber(m.attempts or '1') + (said.extra or 0) and not said.reopened then
   return reply(said.state == 'running' and 'uncertain' or 'failed')
 end

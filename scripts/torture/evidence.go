@@ -179,6 +179,9 @@ func (d *dossier) excuse(w *work) string {
 		if f.wrapper != w.life.wrapper || f.end < w.life.began {
 			continue
 		}
+		if f.end < w.deadline { // awake again in time
+			continue
+		}
 		if f.target == "all" || (f.target == "wrapper" && (!f.guarded || d.guardKilled(f))) {
 			return "frozen with its guard, or before it had one"
 		}

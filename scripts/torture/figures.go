@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ type figures struct {
 	scenes     int
 	asks       int // onceonly processes
 	runs       int // commands started
+	writes     int // of theirs
 	faulted    int // of these, while something was wrong
 	slots      int
 	uncertain  int
@@ -22,9 +24,12 @@ type figures struct {
 	stalled    int // violations and stops that came of this machine standing still
 	linear     int // questions in histories found linearizable
 	undecided  int
+	inTime     int // slots that were done before anybody asked for them again
 	overlaps   []time.Duration
 	takeovers  []time.Duration
-	hits       map[string]int // step -> kills
+	delays     []time.Duration // from a command's end to that in the ledger
+	hits       map[string]int  // step -> kills
+	acts       map[string]int  // nemesis -> faults that took effect
 }
 
 func (f *figures) overlap(d time.Duration) { f.overlaps = append(f.overlaps, d) }
@@ -32,13 +37,20 @@ func (f *figures) overlap(d time.Duration) { f.overlaps = append(f.overlaps, d) 
 // count fills in what the dossiers show; what the invariants counted is kept.
 func (s *scene) count(v figures, all []*dossier) figures {
 	f := v
-	f.scenes, f.asks, f.hits = 1, len(s.history.asks), map[string]int{}
+	f.scenes, f.asks, f.hits, f.acts = 1, len(s.history.asks), map[string]int{}, maps.Clone(s.history.acts)
 	for _, k := range s.history.kills {
 		a := s.history.byPID[k.wrapper]
 		if k.hit && (k.target == "guard" || k.target == "command" || a != nil && a.status == 137) && s.really(k) {
 			f.hits[k.step]++
+			f.acts["N1"]++
 		}
 	}
+	for _, a := range s.history.asks {
+		if a.old {
+			f.acts["N11"]++
+		}
+	}
+	maps.DeleteFunc(f.acts, func(nemesis string, _ int) bool { return !slices.Contains(s.nemeses, nemesis) }) // what looked like one
 	for _, d := range all {
 		d.count(&f)
 	}
@@ -84,24 +96,32 @@ func (d *dossier) count(f *figures) {
 		if e.State == "running" {
 			f.uncertain++
 		}
+		if w := d.byToken[e.Token]; e.State == "done" && w != nil && w.ask != nil && !w.ask.last {
+			f.inTime++
+		}
 		f.stale += e.Stale
 	}
 	for i, w := range d.works {
 		f.refused += w.refused
+		f.writes += w.writes
 		if w.life == nil {
 			continue
 		}
 		f.runs++
+		for _, r := range d.requests {
+			if r.kind == "finish" && r.run == w.run && r.token == w.token && r.verdict != "" && w.life.exits != never {
+				f.delays = append(f.delays, r.executed.sub(w.life.exits))
+				break
+			}
+		}
 		end := min(w.life.exits, max(w.last, w.life.began))
 		if d.touched(w.life.wrapper) || d.history.faulted(w.life.host, w.life.began, end) {
 			f.faulted++
 		}
 		if d.line.standby && w.ask != nil && w.ask.dead() {
-			for _, next := range d.works[i+1:] {
-				if next.slot == w.slot && next.ask != nil && !next.ask.last {
-					f.takeovers = append(f.takeovers, next.sign().sub(w.ask.killed))
-					break
-				}
+			next := slices.IndexFunc(d.works[i+1:], func(n *work) bool { return n.slot == w.slot && n.ask != nil })
+			if next >= 0 && d.works[i+1+next].ask != w.ask && !d.works[i+1+next].ask.last {
+				f.takeovers = append(f.takeovers, d.works[i+1+next].sign().sub(w.ask.killed))
 			}
 		}
 	}
@@ -112,6 +132,7 @@ func (f *figures) add(g figures) {
 	f.scenes += g.scenes
 	f.asks += g.asks
 	f.runs += g.runs
+	f.writes += g.writes
 	f.faulted += g.faulted
 	f.slots += g.slots
 	f.uncertain += g.uncertain
@@ -123,11 +144,19 @@ func (f *figures) add(g figures) {
 	f.undecided += g.undecided
 	f.overlaps = append(f.overlaps, g.overlaps...)
 	f.takeovers = append(f.takeovers, g.takeovers...)
+	f.inTime += g.inTime
+	f.delays = append(f.delays, g.delays...)
 	if f.hits == nil {
 		f.hits = map[string]int{}
 	}
 	for step, n := range g.hits {
 		f.hits[step] += n
+	}
+	if f.acts == nil {
+		f.acts = map[string]int{}
+	}
+	for nemesis, n := range g.acts {
+		f.acts[nemesis] += n
 	}
 }
 

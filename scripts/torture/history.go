@@ -25,6 +25,7 @@ type history struct {
 	stalls   []stall
 	slow     []stall // of Redis's answers
 	orphans  []orphan
+	acts     map[string]int // nemesis -> faults that were seen to take effect
 }
 
 // An ask is one onceonly that was started.
@@ -79,7 +80,7 @@ type orphan struct {
 }
 
 func newHistory() *history {
-	return &history{byPID: map[int]*ask{}, lives: map[string]*life{}, pids: map[string]int{}}
+	return &history{byPID: map[int]*ask{}, lives: map[string]*life{}, pids: map[string]int{}, acts: map[string]int{}}
 }
 
 func (h *history) addAsk(a *ask) {
@@ -169,6 +170,13 @@ func (h *history) begin(nemesis, host, what string) func() {
 	}
 }
 
+// acted notes that a fault of a nemesis has taken effect: what it should break was seen broken.
+func (h *history) acted(nemesis string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acts[nemesis]++
+}
+
 // faulted says whether something went wrong for a host in that time.
 func (h *history) faulted(host string, from, to boot) bool {
 	return slices.ContainsFunc(h.faults, func(f *fault) bool {
@@ -207,6 +215,18 @@ func (h *history) thaw(f *freeze) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f.end = bootNow()
+}
+
+// running are the onceonly processes of a host.
+func (h *history) running(host string) (pids []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.asks {
+		if a.host == host && a.ended == never {
+			pids = append(pids, a.pid)
+		}
+	}
+	return pids
 }
 
 // living are the commands that have not said that they end: of each onceonly that is there, the newest.

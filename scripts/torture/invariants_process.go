@@ -82,6 +82,9 @@ func (s *scene) judgeStatus(v *verdict, a *ask) {
 	case statusJudge:
 		wrong = "the judge was not reached"
 	case 75:
+		if last != nil && a.text == "" {
+			wrong = "it did not say why"
+		}
 	case 77:
 		if !slices.Contains(s.nemeses, "N7") || last != nil {
 			wrong = "nobody took rights away"

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A nemesis makes one kind of fault, again and again, until the scene is over, and leaves all well.
+// A nemesis makes one kind of fault, again and again, until the scene is over, and leaves all well. A fault that has taken
+// effect is noted (acted): a round in which a nemesis never had any proves nothing about it.
 type nemesis struct {
 	name   string
 	what   string
@@ -73,36 +74,49 @@ func (s *scene) armTraps(r *rand.Rand) {
 // hasGuardAfter is how old a command is when it must have a guard.
 const hasGuardAfter = 1300 * time.Millisecond
 
-// freeze stops a part of what runs on a host for up to three leases, and lets others be frozen meanwhile.
+// freeze stops a part of what runs on a host, or all of it, for up to three leases, and lets others be frozen meanwhile.
 func (s *scene) freeze(r *rand.Rand) {
 	living := s.history.living()
 	if len(living) == 0 {
 		return
 	}
 	l := pick(r, living...)
-	guard := guardOf(l.wrapper)
-	f := &freeze{target: pick(r, "wrapper", "wrapper", "guard", "command", "all", "all"), wrapper: l.wrapper, end: never,
-		guarded: since(l.began) > hasGuardAfter}
+	target := pick(r, "wrapper", "wrapper", "guard", "command", "all", "all", "host")
 	if s.loose { // a writer that wakes late is what a loose fence lets pass
-		f.target = "all"
-	}
-	pids := []int{l.wrapper}
-	switch {
-	case f.target == "guard" && guard == 0 || s.history.frozen(l.wrapper):
-		return
-	case f.target == "guard":
-		pids = []int{guard}
-	case f.target == "command":
-		pids = []int{-l.pid}
-	case f.target == "all":
-		pids = []int{guard, l.wrapper, -l.pid}
+		target = "all"
 	}
 	lease := s.lease(l.job)
 	lasts := between(r, lease/10, 3*lease)
-	ended := s.history.begin("N2", l.host, f.target+" frozen")
+	if target != "host" {
+		s.freezeOne(l.host, target, l.wrapper, l, lasts)
+		return
+	}
+	ours := map[int]*life{}
+	for _, l := range living {
+		ours[l.wrapper] = l
+	}
+	for _, wrapper := range s.history.running(l.host) { // also those that wait, or ask
+		s.freezeOne(l.host, "all", wrapper, ours[wrapper], lasts)
+	}
+}
+
+// freezeOne stops a part of one run. Without a life there is no command yet.
+func (s *scene) freezeOne(host, target string, wrapper int, l *life, lasts time.Duration) {
+	guard, group := guardOf(wrapper), 0
+	f := &freeze{target: target, wrapper: wrapper, end: never}
+	if l != nil {
+		group, f.guarded = -l.pid, since(l.began) > hasGuardAfter
+	}
+	pids := map[string][]int{"wrapper": {wrapper}, "guard": {guard}, "command": {group}, "all": {wrapper, guard, group}}[target]
+	if pids[0] == 0 || s.history.frozen(wrapper) {
+		return
+	}
+	ended := s.history.begin("N2", host, target+" frozen")
 	f.begin = bootNow()
 	s.history.addFreeze(f)
-	send(unix.SIGSTOP, pids...)
+	if send(unix.SIGSTOP, pids...) {
+		s.history.acted("N2")
+	}
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
@@ -139,6 +153,7 @@ func (s *scene) bring(r *rand.Rand, name string, hosts []*host, what string, w w
 		}
 	}
 	ended := s.history.begin(nemesis, name, what)
+	w.nemesis = nemesis
 	for _, h := range hosts {
 		h.net.turn(w)
 	}
@@ -170,7 +185,9 @@ func (s *scene) disturb(r *rand.Rand) {
 	default:
 		ended := s.history.begin("N4", name, "connections reset")
 		for _, h := range hosts {
-			h.net.cut()
+			if h.net.cut() > 0 {
+				s.history.acted("N4")
+			}
 		}
 		ended()
 	}

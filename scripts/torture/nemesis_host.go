@@ -26,6 +26,9 @@ func (s *scene) exhaust(r *rand.Rand) {
 		ended := s.history.begin("N10", h.name, "state directory full")
 		defer ended()
 		defer h.fill()()
+		if os.WriteFile(filepath.Join(h.state, "room"), make([]byte, 4096), 0o600) != nil {
+			s.history.acted("N10")
+		}
 	}
 	if what < 2 {
 		ended := s.history.begin("N10", "", "processors taken")
@@ -33,6 +36,7 @@ func (s *scene) exhaust(r *rand.Rand) {
 		for range hogs {
 			hog := &server{name: "hog", dir: s.dir, args: []string{s.stage.self, "hog"}, last: syscall.SIGKILL}
 			if hog.start() == nil {
+				s.history.acted("N10")
 				defer hog.kill()
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"onceonly/scripts/ports"
 )
 
 // A proxy stands between one host and one server. What it does to what passes is the host's weather: the same for all
@@ -19,6 +21,7 @@ type weather struct {
 	noReplies  bool          // what is answered gets lost
 	delay      time.Duration // each way
 	half       bool          // replies are cut in the middle, and the connection with them
+	nemesis    string        // that has brought it
 }
 
 // A network is a host's way to the servers.
@@ -38,6 +41,7 @@ type watcher interface {
 	asked(r *request) fate    // before the server has it
 	answered(r *request) fate // before the host has the answer
 	settled(r *request)       // nothing more will happen to it
+	acted(nemesis string)     // its weather has met something
 }
 
 // A fate is what becomes of a request or an answer.
@@ -52,7 +56,7 @@ const (
 // A proxy listens for one host in front of one server.
 type proxy struct {
 	network  *network
-	port     int // ours
+	port     int // ours, also while it is closed
 	target   int // the server's
 	listener net.Listener
 }
@@ -68,20 +72,24 @@ func (n *network) reach(target int) (int, error) {
 	if p := n.proxies[target]; p != nil {
 		return p.port, nil
 	}
-	p := &proxy{network: n, target: target}
-	if err := p.listen("127.0.0.1:0"); err != nil {
+	port, err := ports.Free()
+	if err != nil {
+		return 0, err
+	}
+	p := &proxy{network: n, target: target, port: port}
+	if err := p.listen(); err != nil {
 		return 0, err
 	}
 	n.proxies[target] = p
 	return p.port, nil
 }
 
-func (p *proxy) listen(address string) error {
-	l, err := net.Listen("tcp", address)
+func (p *proxy) listen() error {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
 	if err != nil {
 		return err
 	}
-	p.listener, p.port = l, l.Addr().(*net.TCPAddr).Port
+	p.listener = l
 	go p.accept(l)
 	return nil
 }
@@ -101,8 +109,12 @@ func (p *proxy) serve(client net.Conn) {
 	s, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(p.target))
 	n := p.network
 	n.mu.Lock()
-	if err != nil || n.closed || n.weather.refuse {
+	if refused := n.weather.refuse; err != nil || n.closed || refused {
+		by := n.weather.nemesis
 		n.mu.Unlock()
+		if refused {
+			n.watch.acted(by)
+		}
 		reset(client)
 		if s != nil {
 			s.Close()
@@ -127,11 +139,13 @@ func (n *network) turn(w weather) {
 	}
 	switch {
 	case w.refuse && !before.refuse:
+		if len(n.relays) > 0 {
+			defer n.watch.acted(w.nemesis)
+		}
 		n.shut()
 	case !w.refuse && before.refuse:
 		for _, p := range n.proxies {
-			address := "127.0.0.1:" + strconv.Itoa(p.port)
-			for tries := 0; p.listen(address) != nil && tries < 200; tries++ { // somebody may have had it meanwhile
+			for tries := 0; p.listen() != nil && tries < 200; tries++ { // a process that is just started has it, too, until its exec
 				time.Sleep(5 * time.Millisecond)
 			}
 		}
@@ -144,11 +158,13 @@ func (n *network) now() weather {
 	return n.weather
 }
 
-// cut resets all connections that there are.
-func (n *network) cut() {
+// cut resets all connections that there are, and says how many.
+func (n *network) cut() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	there := len(n.relays)
 	n.end()
+	return there
 }
 
 func (n *network) end() {

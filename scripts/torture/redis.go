@@ -70,13 +70,19 @@ func (n *node) start() error {
 
 // do sends a command of words; what fails is returned.
 func (n *node) do(line string) error {
+	_, err := n.ask(line)
+	return err
+}
+
+// ask is do, and the answer.
+func (n *node) ask(line string) (any, error) {
 	var args []any
 	for _, w := range strings.Fields(line) {
 		args = append(args, w)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	return n.admin.Do(ctx, args...).Err()
+	return n.admin.Do(ctx, args...).Result()
 }
 
 // info is one line of INFO.

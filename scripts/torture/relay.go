@@ -44,8 +44,12 @@ func (r *relay) up() {
 			return
 		}
 		w := n.now()
+		if w.delay > 0 {
+			n.watch.acted(w.nemesis)
+		}
 		time.Sleep(w.delay)
-		if n.now().noRequests {
+		if w := n.now(); w.noRequests {
+			n.watch.acted(w.nemesis)
 			n.watch.settled(q)
 			continue
 		}
@@ -81,10 +85,13 @@ func (r *relay) down() {
 		time.Sleep(n.now().delay)
 		switch w := n.now(); {
 		case w.half:
+			n.watch.acted(w.nemesis)
 			r.client.Write(raw[:len(raw)/2])
 			n.watch.settled(q)
 			return
-		case !w.noReplies:
+		case w.noReplies:
+			n.watch.acted(w.nemesis)
+		default:
 			q.delivered = bootNow()
 			r.client.Write(raw)
 		}

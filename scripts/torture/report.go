@@ -22,6 +22,7 @@ type report struct {
 	controls              []string // what became of each
 	failed                []string // controls not caught, and what else makes the round void
 	skipped               []string
+	whole                 bool // every nemesis on every topology: then nothing may be missing
 }
 
 func newReport() *report {
@@ -114,35 +115,85 @@ func (r *report) printNemeses(w io.Writer) {
 		r.printRow(w, title, r.figures[title], n)
 	}
 	r.printRow(w, "all", all, r.violations())
-	percent := 0.0
-	if all.slots > 0 {
-		percent = 100 * float64(all.uncertain) / float64(all.slots)
-	}
-	fmt.Fprintf(w, "\n%d slots, %.2f%% uncertain; %d stale ends; %d questions linearizable, %d histories undecided\n", all.slots,
-		percent, all.stale, all.linear, all.undecided)
-	if all.refused == 0 {
-		fmt.Fprintln(w, "no stale write met the fence: too kind")
-	}
+	percent := func(n int) float64 { return 100 * float64(n) / float64(max(all.slots, 1)) }
+	fmt.Fprintf(w, "\n%d slots, %.1f%% done before they were asked for again, %.2f%% uncertain; %d stale ends; "+
+		"%d questions linearizable, %d histories undecided\n", all.slots, percent(all.inTime), percent(all.uncertain), all.stale,
+		all.linear, all.undecided)
+	fmt.Fprintf(w, "median, 99%%, worst: overlaps %s; from a command's end to that in the ledger %s\n", spread(all.overlaps),
+		spread(all.delays))
 }
 
-// printLegend says what the nemeses are.
+// printLegend says what the nemeses are, and how often each has taken effect.
 func (r *report) printLegend(w io.Writer) {
 	fmt.Fprintln(w)
 	for _, n := range nemeses {
-		if slices.ContainsFunc(r.titles, func(t string) bool { return slices.Contains(strings.Split(t, "+"), n.name) }) {
-			fmt.Fprintf(w, "%-9s %s\n", n.name, n.what)
+		if r.played(n) {
+			fmt.Fprintf(w, "%-9s %-45s %6d faults took effect\n", n.name, n.what, r.acts(n))
 		}
 	}
 }
 
-func (r *report) printRow(w io.Writer, title string, f *figures, violations int) {
-	takeover := "-"
-	if len(f.takeovers) > 0 {
-		takeover = fmt.Sprintf("%.1f %.1f %.1f s", quantile(f.takeovers, 0.5).Seconds(), quantile(f.takeovers, 0.99).Seconds(),
-			quantile(f.takeovers, 1).Seconds())
+func (r *report) played(n *nemesis) bool {
+	return slices.ContainsFunc(r.titles, func(t string) bool { return slices.Contains(strings.Split(t, "+"), n.name) })
+}
+
+func (r *report) acts(n *nemesis) (all int) {
+	for _, f := range r.figures {
+		all += f.acts[n.name]
 	}
+	return all
+}
+
+func (r *report) hits(step string) (all int) {
+	for _, f := range r.figures {
+		all += f.hits[step]
+	}
+	return all
+}
+
+// judgeItself finds what makes the round prove nothing: a nemesis that never took effect, a check that had nothing to
+// look at, and in a whole round a step that was hardly ever hit, or no write that the fence refused.
+func (r *report) judgeItself() {
+	void := func(format string, args ...any) { r.failed = append(r.failed, fmt.Sprintf(format, args...)) }
+	all := &figures{}
+	for _, f := range r.figures {
+		all.add(*f)
+	}
+	for _, n := range nemeses {
+		if r.played(n) && r.acts(n) == 0 {
+			void("%s never took effect", n.name)
+		}
+	}
+	if all.runs == 0 || all.slots == 0 || all.writes == 0 {
+		void("%d runs, %d slots, %d writes: nothing to judge", all.runs, all.slots, all.writes)
+	}
+	if !r.whole {
+		return
+	}
+	if all.linear == 0 || all.refused == 0 {
+		void("%d questions linearizable, %d stale writes refused: too kind", all.linear, all.refused)
+	}
+	least := int(leastHits * r.took.Hours())
+	for _, step := range steps {
+		if n := r.hits(step); n < least {
+			void("%d kills at %q, want %d", n, step, least)
+		}
+	}
+}
+
+const leastHits = 30 // at each step of a run, in an hour
+
+func (r *report) printRow(w io.Writer, title string, f *figures, violations int) {
 	fmt.Fprintf(w, "%-17s %5d %6d %6d %6d %5d %5d %5d %6s %-17s %5d %5d\n", title, f.asks, f.runs, f.faulted, f.uncertain,
-		violations, f.refused, len(f.overlaps), short(quantile(f.overlaps, 1)), takeover, f.falseStops, f.stalled)
+		violations, f.refused, len(f.overlaps), short(quantile(f.overlaps, 1)), spread(f.takeovers), f.falseStops, f.stalled)
+}
+
+// spread is the median, the 99th of a hundred, and the worst.
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %.1f %.1f s", quantile(all, 0.5).Seconds(), quantile(all, 0.99).Seconds(), quantile(all, 1).Seconds())
 }
 
 func short(d time.Duration) string {
@@ -156,11 +207,7 @@ func short(d time.Duration) string {
 func (r *report) printSteps(w io.Writer) {
 	fmt.Fprintf(w, "\nkill -9 at\n")
 	for _, step := range steps {
-		n := 0
-		for _, f := range r.figures {
-			n += f.hits[step]
-		}
-		fmt.Fprintf(w, "  %-32s %5d\n", step, n)
+		fmt.Fprintf(w, "  %-32s %5d\n", step, r.hits(step))
 	}
 }
 

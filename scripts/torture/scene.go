@@ -70,9 +70,10 @@ type scene struct {
 	clock    *shim         // Redis's, where it is to be moved
 	over     chan struct{} // closed when nothing new is to begin
 	work     sync.WaitGroup
-	lossy    bool // Redis was made to forget what it had acknowledged
-	stepped  bool // its clock was moved
-	full     bool // a host's disk was full
+	lossy    bool  // Redis was made to forget what it had acknowledged
+	stepped  bool  // its clock was moved
+	full     bool  // a host's disk was full
+	refusals []int // the ways in which Redis is still to say no, before all come again
 }
 
 // newScene starts servers and hosts.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"onceonly/scripts/ports"
 )
 
 // A topology is where the ledger of a scene lives.
@@ -52,7 +54,7 @@ func build(kind, dir string, clock *shim) (*topology, error) {
 }
 
 func (t *topology) add(dir, name string, clock *shim, config string) error {
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (t *topology) buildSentinel(dir string) error {
 		return err
 	}
 	for i := range 3 {
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil {
 			return err
 		}
@@ -145,10 +147,16 @@ func (t *topology) whole() bool {
 }
 
 // moved says whether the Sentinels have ever made another master.
-func (t *topology) moved() bool {
+func (t *topology) moved() bool { return t.epoch() != "0" }
+
+// epoch is another one with each master that the Sentinels make; "" if that cannot be told.
+func (t *topology) epoch() string {
 	said, _ := t.sentinels[0].admin.Do(context.Background(), "sentinel", "master", masterName).StringSlice()
 	i := slices.Index(said, "config-epoch")
-	return i < 0 || said[i+1] != "0"
+	if i < 0 {
+		return ""
+	}
+	return said[i+1]
 }
 
 // master is the node that the Sentinels name, nil while they disagree.

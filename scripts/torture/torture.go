@@ -64,7 +64,8 @@ func run(ctx context.Context, o options) (*report, error) {
 	if err := t.playAll(began); err != nil {
 		return nil, err
 	}
-	t.report.took = time.Since(began)
+	t.report.took, t.report.whole = time.Since(began), !t.brief && len(t.only) == 0 && t.kind == ""
+	t.report.judgeItself()
 	t.report.sort()
 	return t.report, nil
 }

@@ -127,6 +127,7 @@ func (t *traps) asked(q *request) fate {
 	delete(t.holds, q.kind)
 	t.mu.Unlock()
 	if held > 0 {
+		t.acted("N4")
 		ended := t.scene.history.begin("N4", q.host, q.kind+" held up")
 		time.Sleep(held)
 		ended()
@@ -138,6 +139,7 @@ func (t *traps) asked(q *request) fate {
 		if slices.Contains(t.scene.nemeses, "N1") && rand.IntN(2) == 0 {
 			t.doomed = q.run
 		}
+		t.acted("N4")
 		t.deliver(q, time.Duration(rand.Int64N(int64(t.scene.longestLease()*5/2))))
 		return late
 	}
@@ -189,6 +191,7 @@ func (t *traps) answered(q *request) fate {
 	delete(t.drops, kind)
 	t.mu.Unlock()
 	if dropped {
+		t.acted("N3")
 		t.scene.history.begin("N3", q.host, "reply to "+kind+" lost")()
 		return lose
 	}
@@ -200,6 +203,9 @@ func (t *traps) settled(q *request) {
 	if q.kind == "other" {
 		return
 	}
+	if q.failed != "" { // by whom else?
+		t.acted("N7")
+	}
 	if q.prey != 0 && q.delivered != never {
 		if q.kind == "begin" {
 			time.Sleep(rand.N(200 * time.Microsecond))
@@ -208,6 +214,9 @@ func (t *traps) settled(q *request) {
 	}
 	t.scene.history.addRequest(q)
 }
+
+// acted is for the history.
+func (t *traps) acted(nemesis string) { t.scene.history.acted(nemesis) }
 
 // afterAnswer are the steps that come right after an answer.
 var afterAnswer = map[string]string{"begin": stepAnswered, "finish": stepDelivered}
