@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// What scripts/dist builds of the last commit: twice the same, and the .deb, unpacked, is an onceonly that works.
+// What scripts/dist builds of the last commit: twice the same; the .deb, installed, is an onceonly that works, and goes when
+// it is removed, and so does the .rpm.
 func TestDist(t *testing.T) {
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		absent(t, "dpkg")
@@ -30,15 +31,85 @@ func TestDist(t *testing.T) {
 	if len(first) != 4 || len(second) != 4 { // the binary, .deb, .rpm, SHA256SUMS
 		t.Errorf("%d and %d files", len(first), len(second))
 	}
-	deb, root := filepath.Join(t.TempDir(), "onceonly.deb"), t.TempDir()
-	if err := os.WriteFile(deb, first["onceonly_"+version+"-1_"+runtime.GOARCH+".deb"], 0o600); err != nil {
-		t.Fatal(err)
+	packages := t.TempDir()
+	for name, text := range first {
+		caseTouch(t, filepath.Join(packages, name), string(text))
 	}
-	if out, err := exec.Command("dpkg", "-x", deb, root).CombinedOutput(); err != nil {
-		t.Fatalf("dpkg -x: %v\n%s", err, out)
+	deb := filepath.Join(packages, "onceonly_"+version+"-1_"+runtime.GOARCH+".deb")
+	rpms, _ := filepath.Glob(filepath.Join(packages, "*.rpm"))
+	t.Run("deb", func(t *testing.T) { distDeb(t, deb) })
+	t.Run("rpm", func(t *testing.T) { distRPM(t, rpms[0]) })
+}
+
+// distDeb installs the .deb below a folder, where dpkg has a list of packages of its own. What it recommends is not there.
+func distDeb(t *testing.T, deb string) {
+	root := t.TempDir()
+	dpkg := func(args ...string) string {
+		return distRun(t, "dpkg", append([]string{"--root=" + root, "--log=/dev/null"}, args...)...)
+	}
+	for _, dir := range []string{"info", "updates", "triggers"} {
+		if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg", dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, list := range []string{"status", "available"} {
+		caseTouch(t, filepath.Join(root, "var/lib/dpkg", list), "")
+	}
+	dpkg("-i", deb)
+	if said := dpkg("-s", "onceonly"); !strings.Contains(said, "\nStatus: install ok installed\n") {
+		t.Errorf("dpkg -s: %q", said)
+	}
+	if changed := dpkg("-V", "onceonly"); changed != "" {
+		t.Errorf("dpkg -V: %q", changed)
 	}
 	distWorks(t, root)
-	distFiles(t, root)
+	distFiles(t, root, "zsh/vendor-completions", "doc/onceonly/copyright")
+	dpkg("-r", "onceonly")
+	distGone(t, root)
+}
+
+// distRPM does the same with the .rpm. A system whose packages are others has a list of no rpm, so that all it needs lacks.
+func distRPM(t *testing.T, file string) {
+	if _, err := exec.LookPath("rpm"); err != nil {
+		absent(t, "rpm")
+	}
+	root := t.TempDir()
+	rpm := func(args ...string) string { return distRun(t, "rpm", append([]string{"--root", root}, args...)...) }
+	rpm("--initdb")
+	rpm("-i", "--nodeps", file)
+	rpm("-V", "onceonly")
+	distWorks(t, root)
+	distFiles(t, root, "zsh/site-functions", "licenses/onceonly/LICENSE")
+	rpm("-e", "onceonly")
+	distGone(t, root)
+}
+
+// distRun returns what a program says on stdout, run by root or by somebody who takes himself for root, and wants it to
+// succeed.
+func distRun(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	var said strings.Builder
+	words := append([]string{name}, args...)
+	if os.Getuid() != 0 {
+		words = append([]string{"unshare", "--map-root-user"}, words...)
+	}
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, said.String())
+	}
+	return string(out)
+}
+
+// distGone wants nothing of a package to be left.
+func distGone(t *testing.T, root string) {
+	filepath.WalkDir(root, func(name string, _ os.DirEntry, err error) error {
+		if err == nil && strings.Contains(filepath.Base(name), "onceonly") && !strings.Contains(name, "/lib/dpkg/") {
+			t.Errorf("left: %s", name)
+		}
+		return err
+	})
 }
 
 // distBuild returns the files of a build, by name. Its sums are right.
@@ -78,15 +149,15 @@ func distWorks(t *testing.T, root string) {
 	}
 }
 
-// distFiles are what a package has besides.
-func distFiles(t *testing.T, root string) {
+// distFiles are what a package has besides; where two of them lie is the package's choice.
+func distFiles(t *testing.T, root, zsh, copyright string) {
 	for _, name := range []string{"man/man1/onceonly.1.gz", "man/man7/onceonly-fencing.7.gz", "doc/onceonly/changelog.gz"} {
 		if out, err := exec.Command("gzip", "--test", filepath.Join(root, "usr/share", name)).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	for name, has := range map[string]string{"doc/onceonly/copyright": "---- github.com/redis/go-redis/v9 ",
-		"bash-completion/completions/onceonly": "complete -F", "zsh/vendor-completions/_onceonly": "#compdef onceonly\n",
+	for name, has := range map[string]string{copyright: "---- github.com/redis/go-redis/v9 ",
+		"bash-completion/completions/onceonly": "complete -F", zsh + "/_onceonly": "#compdef onceonly\n",
 		"fish/vendor_completions.d/onceonly.fish": "complete -c onceonly"} {
 		if text := manualRead(t, filepath.Join(root, "usr/share", name)); !strings.Contains(text, has) {
 			t.Errorf("%s has no %q", name, has)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"onceonly/scripts/ports"
+	"onceonly/scripts/redisserver"
 )
 
 // The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
@@ -87,7 +88,7 @@ func startRedis(dir string, args ...string) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &redisServer{dir: dir, socket: filepath.Join(dir, "s")}
+	r := &redisServer{dir: dir, socket: redisserver.Socket(dir)}
 	if r.port, err = ports.Free(); err != nil {
 		return nil, err
 	}
@@ -95,25 +96,16 @@ func startRedis(dir string, args ...string) (*redisServer, error) {
 }
 
 func (r *redisServer) start(args ...string) error {
-	all := append([]string{"--port", strconv.Itoa(r.port), "--bind", "127.0.0.1", "--unixsocket", r.socket, "--dir", r.dir,
-		"--save", "", "--appendonly", "no", "--logfile", filepath.Join(r.dir, "log")}, args...)
-	r.cmd = exec.Command("redis-server", all...)
+	r.cmd = redisserver.Command(r.dir, r.port, args...)
 	if err := r.cmd.Start(); err != nil {
 		return fmt.Errorf("these tests need redis-server (scripts/setup installs it): %w", err)
 	}
-	r.rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, MaxRetries: -1, Protocol: 2})
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		err := r.rdb.Ping(context.Background()).Err()
-		var said redis.Error
-		if err == nil || (errors.As(err, &said) && !strings.HasPrefix(said.Error(), "LOADING")) { // it may ask for a password
-			return nil
-		}
-		if time.Now().After(deadline) {
-			r.stop()
-			return fmt.Errorf("redis-server does not answer: %w", err)
-		}
-		time.Sleep(5 * time.Millisecond)
+	r.rdb = redisserver.Client(r.dir)
+	err := redisserver.Await(context.Background(), r.rdb)
+	if err != nil {
+		r.stop()
 	}
+	return err
 }
 
 func (r *redisServer) url() string { return "redis://127.0.0.1:" + strconv.Itoa(r.port) + "/0" }

@@ -59,28 +59,31 @@ func (p *place) gather(n int, call func(host string) *exec.Cmd) *gathering {
 	return c
 }
 
-// crowd is hosts that ask for one slot at one instant.
+// crowd is hosts that ask for one slot at one instant: processes, and the rest without one.
 func crowd(p *place, o options) error {
 	s, err := p.newStore()
 	if err != nil {
 		return err
 	}
-	if _, err := timed(p.next(s.url(), "crowd")); err != nil {
+	question, err := p.question(s)
+	if err != nil {
 		return err
 	}
 	file := p.dir + "/crowd"
 	before, _ := s.asked(p)
 	began := time.Now()
-	c := p.gather(o.askers, func(host string) *exec.Cmd {
-		return p.onceonly(s.url(), host, "run", "--job", "crowd", "--date", "2020-01-01", "--", "sh", "-c", "echo ran >>"+file)
+	r := newRest(p, s, question, o.askers-o.processes)
+	c := p.gather(o.processes, func(host string) *exec.Cmd {
+		return p.onceonly(s.url(), host, "run", "--job", "crowd", "--date", "2000-01-01", "--", "sh", "-c", "echo ran >>"+file)
 	})
+	r.all.Wait()
 	c.all.Wait()
 	after, _ := s.asked(p)
-	title("%d processes ask for one slot at one instant", o.askers)
+	title("%d hosts ask for one slot at one instant, %d of them with a process", o.askers, o.processes)
 	ran, _ := os.ReadFile(file)
-	row("starts", float64(strings.Count(string(ran), "\n")), "", 1)
-	row("failures", float64(c.failed), "", 0)
-	row("the last has left after", ms(slices.MaxFunc(c.left, time.Time.Compare).Sub(began)), "ms", 0)
+	row("starts", float64(strings.Count(string(ran), "\n")+r.ran), "", 1)
+	row("failures", float64(c.failed+r.failed), "", 0)
+	row("the last is answered after", ms(slices.MaxFunc(append(c.left, r.left...), time.Time.Compare).Sub(began)), "ms", 0)
 	row("requests each", float64(after-before)/float64(o.askers), "", 3)
 	return p.ctx.Err()
 }
@@ -99,8 +102,8 @@ func waiters(p *place, o options) error {
 		return err
 	}
 	_, first := s.asked(p)
-	c := p.gather(o.askers, ask)
-	if err := p.await("waiters", func() bool { _, evals := s.asked(p); return evals >= first+2*o.askers }); err != nil {
+	c := p.gather(o.processes, ask)
+	if err := p.await("waiters", func() bool { _, evals := s.asked(p); return evals >= first+2*o.processes }); err != nil {
 		return err
 	}
 	before, _ := s.asked(p)
@@ -124,10 +127,10 @@ func waiters(p *place, o options) error {
 	for _, at := range c.left {
 		woken = append(woken, at.Sub(ended))
 	}
-	title("%d processes wait, watched for %v", o.askers, o.hold)
+	title("%d processes wait, watched for %v", o.processes, o.hold)
 	row("failures", float64(c.failed), "", 0)
 	row("gone after the end, median", ms(median(woken)), "ms", 100)
 	row("gone after the end, worst", ms(slices.Max(woken)), "ms", 100)
-	row("requests each in 5 s of waiting", float64(after-before)/float64(o.askers)/o.hold.Seconds()*5, "", 1)
+	row("requests each in 5 s of waiting", float64(after-before)/float64(o.processes)/o.hold.Seconds()*5, "", 1)
 	return p.ctx.Err()
 }

@@ -40,7 +40,7 @@ func hold(p *place, o options) error {
 		name := []string{"onceonly", "guard"}[i]
 		m := memory(process)
 		row(name+", resident", m["Rss"]/1024, "MB", 12)
-		row(name+", private", (m["Private_Clean"]+m["Private_Dirty"])/1024, "MB", 2)
+		row(name+", private", m["Anonymous"]/1024, "MB", 2)
 		row(name+", CPU time", ms(cpu(process)-before[i]), "ms", 0)
 	}
 	return p.ctx.Err()
@@ -62,7 +62,8 @@ func guardOf(pid int) int {
 	return 0
 }
 
-// memory is what the kernel says of a process, in kB.
+// memory is what the kernel says of a process, in kB. Its own is what is Anonymous: pages of the binary are one copy for all
+// of a machine, but those that only one process has mapped just now are counted as private to it.
 func memory(pid int) map[string]float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	all := map[string]float64{}

@@ -2,7 +2,7 @@
 
 // Bench measures what onceonly costs, beside what else does the same, and beside the targets of the design.
 //
-//	go run ./scripts/bench [-rounds N] [-hold 1m] [-askers N] [-only wall,requests,hold,crowd,waiters,history]
+//	go run ./scripts/bench [-rounds N] [-hold 1m] [-processes N] [-askers N] [-only wall,requests,hold,crowd,waiters,history]
 //
 // All that is compared is run in one sitting, in random order, and reported as medians and ratios. It measures and does
 // not judge: a target that is missed is no failure, something that cannot be run is.
@@ -21,18 +21,20 @@ import (
 )
 
 type options struct {
-	rounds, askers int
-	hold           time.Duration
-	only           []string
+	rounds, processes, askers int
+	hold                      time.Duration
+	only                      []string
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 100, "how often each thing is run")
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long holding and waiting are watched")
-	flag.IntVar(&o.askers, "askers", 200, "how many processes ask, or wait, at once")
+	flag.IntVar(&o.processes, "processes", 200, "how many processes ask, or wait, at once")
+	flag.IntVar(&o.askers, "askers", 1000, "how many ask at one instant, those without a process too")
 	only := flag.String("only", "", "these sections only")
 	flag.Parse()
+	o.askers = max(o.askers, o.processes)
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}

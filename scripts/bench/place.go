@@ -7,17 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"onceonly/scripts/ports"
+	"onceonly/scripts/redisserver"
 )
 
 const patience = 30 * time.Second // for a server to answer, and for whatever is waited for
@@ -50,24 +51,22 @@ func newPlace(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// build copies what it has built: a file that was just linked is mapped in small pages, and starts slower.
+// build builds the binary and installs it as make install does. How a file was written decides how it lies in memory, and
+// with that how much of it is mapped, and how fast it starts: one that was just linked is no measure of what people run.
 func (p *place) build() error {
 	linked := p.program + ".linked"
-	cmd := exec.CommandContext(p.ctx, "go", "build", "-trimpath", "-tags=urfave_cli_no_docs,urfave_cli_no_suggest", "-o", linked, "onceonly")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
+	build := exec.CommandContext(p.ctx, "go", "build", "-trimpath", "-tags=urfave_cli_no_docs,urfave_cli_no_suggest", "-o", linked, "onceonly")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	for _, cmd := range []*exec.Cmd{build, exec.CommandContext(p.ctx, "install", "-m", "755", linked, p.program)} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, out)
+		}
 	}
-	text, err := os.ReadFile(linked)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(p.program, text, 0o755)
+	return nil
 }
 
 // start starts a server.
-func (p *place) start(name string, args ...string) error {
-	cmd := exec.Command(name, args...)
+func (p *place) start(cmd *exec.Cmd) error {
 	cmd.Dir, cmd.SysProcAttr = p.dir, &syscall.SysProcAttr{Setpgid: true} // ^C is ours
 	if err := cmd.Start(); err != nil {
 		return err
@@ -89,24 +88,26 @@ func (p *place) close() {
 // A store is a redis-server of our own.
 type store struct {
 	*redis.Client
-	port   int
-	socket string
+	dir  string
+	port int
 }
 
 func (s *store) url() string { return fmt.Sprintf("redis://127.0.0.1:%d/0", s.port) }
 
 func (p *place) newStore() (*store, error) {
-	port, err := freePort()
+	dir, err := os.MkdirTemp(p.dir, "redis")
 	if err != nil {
 		return nil, err
 	}
-	s := &store{port: port, socket: filepath.Join(p.dir, fmt.Sprint(port, ".sock"))}
-	if err := p.start("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--unixsocket", s.socket, "--save", "",
-		"--dir", p.dir, "--maxclients", "4000"); err != nil {
+	port, err := ports.Free()
+	if err != nil {
 		return nil, err
 	}
-	s.Client = redis.NewClient(&redis.Options{Addr: fmt.Sprint("127.0.0.1:", port), Protocol: 2})
-	return s, p.await("redis-server", func() bool { return s.Ping(p.ctx).Err() == nil })
+	if err := p.start(redisserver.Command(dir, port, "--maxclients", "4000")); err != nil {
+		return nil, err
+	}
+	s := &store{redisserver.Client(dir), dir, port}
+	return s, redisserver.Await(p.ctx, s.Client)
 }
 
 func (p *place) await(what string, there func() bool) error {
@@ -116,15 +117,6 @@ func (p *place) await(what string, there func() bool) error {
 		}
 	}
 	return nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // command is a command that no setting of this machine has a say in.

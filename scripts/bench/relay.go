@@ -19,6 +19,7 @@ type relay struct {
 	target string
 	delay  time.Duration // each way
 	count  atomic.Int64
+	last   atomic.Pointer[[]byte] // request
 }
 
 func newRelay(port int, delay time.Duration) (*relay, error) {
@@ -50,6 +51,7 @@ func (r *relay) accept() {
 			raw, _, err := resp.Read(in)
 			if err == nil {
 				r.count.Add(1)
+				r.last.Store(&raw)
 			}
 			return raw, err
 		})

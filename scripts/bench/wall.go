@@ -9,6 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"onceonly/scripts/ports"
+	"onceonly/scripts/redisserver"
 )
 
 // The shell script that people write, done right.
@@ -49,7 +52,7 @@ type link struct {
 
 func (p *place) links(s *store) ([]link, error) {
 	port := func(n int) []string { return []string{"-p", fmt.Sprint(n)} }
-	all := []link{{"loopback", s.url(), port(s.port)}, {"unix socket", "unix://" + s.socket, []string{"-s", s.socket}}}
+	all := []link{{"loopback", s.url(), port(s.port)}, {"unix socket", "unix://" + redisserver.Socket(s.dir), []string{"-s", redisserver.Socket(s.dir)}}}
 	for _, delay := range []time.Duration{time.Millisecond, 5 * time.Millisecond} {
 		r, err := newRelay(s.port, delay)
 		if err != nil {
@@ -82,6 +85,9 @@ func wall(p *place, o options) error {
 	}
 	if etcd != nil {
 		plain = append(plain, etcd)
+	}
+	if cronlock := p.cronlock(s); cronlock != nil {
+		plain = append(plain, cronlock)
 	}
 	all := plain
 	for _, l := range links {
@@ -118,8 +124,8 @@ func printWall(plain []*contender, links []link, rest []*contender) {
 			continue
 		}
 		row("run / flock", ms(run)/ms(of["flock -n"]), "", 2.4)
-		if etcd := of["etcdctl lock"]; etcd > 0 {
-			row("run / etcdctl lock", ms(run)/ms(etcd), "", 0.25)
+		for _, c := range plain[2:] { // those that are not everywhere
+			row("run / "+c.name, ms(run)/ms(of[c.name]), "", map[string]float64{"etcdctl lock": 0.25, "cronlock": 0.06}[c.name])
 		}
 	}
 }
@@ -132,21 +138,35 @@ func (p *place) etcd() (*contender, error) {
 			return nil, nil
 		}
 	}
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
-	peer, err := freePort()
+	peer, err := ports.Free()
 	if err != nil {
 		return nil, err
 	}
 	url, peers := fmt.Sprint("http://127.0.0.1:", port), fmt.Sprint("http://127.0.0.1:", peer)
-	if err := p.start("etcd", "--data-dir", p.dir+"/etcd", "--listen-client-urls", url, "--advertise-client-urls", url,
-		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers); err != nil {
+	if err := p.start(exec.Command("etcd", "--data-dir", p.dir+"/etcd", "--listen-client-urls", url, "--advertise-client-urls", url,
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers)); err != nil {
 		return nil, err
 	}
 	lock := func() *exec.Cmd { return p.command("etcdctl", "--endpoints="+url, "lock", "bench", "/bin/true") }
 	return &contender{name: "etcdctl lock", make: lock}, p.await("etcd", func() bool { return lock().Run() == nil })
+}
+
+// cronlock takes a lock that nobody has; nil where there is none.
+func (p *place) cronlock(s *store) *contender {
+	if _, err := exec.LookPath("cronlock"); err != nil {
+		fmt.Println("no cronlock: left out; it is a script that somebody who wants it compared puts into PATH")
+		return nil
+	}
+	return &contender{name: "cronlock", make: func() *exec.Cmd {
+		p.day++
+		cmd := p.command("cronlock", "/bin/true")
+		cmd.Env = append(cmd.Env, "CRONLOCK_HOST=127.0.0.1", fmt.Sprint("CRONLOCK_PORT=", s.port), fmt.Sprint("CRONLOCK_KEY=", p.day))
+		return cmd
+	}}
 }
 
 // requests counts what goes over the wire.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 )
 
 // Processes: servers that are started, killed and always reaped by their number, and what /proc says about others.
