@@ -47,3 +47,13 @@ func TestClusterOfThree(t *testing.T) {
 		}
 	}
 }
+
+// A node of a cluster does not start where there is no port 10000 above its own.
+func TestFreePort(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		if port, err := freePort(); err != nil || port+10000 > 65535 {
+			t.Fatalf("port %d, %v", port, err)
+		}
+	}
+}

@@ -137,13 +137,21 @@ func newRedis(t *testing.T, args ...string) *redisServer {
 	return r
 }
 
+// freePort is a port that a server may listen on, and by which a node of a cluster can: it listens 10000 above, too.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		bus, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+10000))
+		l.Close()
+		if err == nil {
+			bus.Close()
+			return port, nil
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // A host is a machine as the tests have it: a name, and the environment of its crontab.
