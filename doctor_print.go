@@ -78,7 +78,7 @@ func (s screen) rows(b *strings.Builder, found []finding) {
 		if f.Line > 0 {
 			head += columns + "  "
 		}
-		text := wrap(append([]string{head[:len(head)-1]}, strings.Fields(oneLine(f.Text))...), 80, doctorIndent)
+		text := wrap(append([]string{head[:len(head)-1]}, strings.Fields(oneLine(f.Text))...), 1, doctorIndent)
 		if f.Level == failure {
 			text = s.paint(failure, red) + strings.TrimPrefix(text, failure)
 		}

@@ -222,7 +222,7 @@ func (r *recorder) byHand(h *host, line string, words []string) {
 		words[1] == "pause" && !strings.Contains(h.run("status", words[2], "--json").stdout, `"reason": "`),
 		doctor && !strings.Contains(got.stdout, "\nok    rights "),
 		words[1] == "explain" && !strings.Contains(got.stdout, ": would run, attempt 1 of "),
-		words[1] == "status" && !strings.HasPrefix(got.stdout, words[2]+" "):
+		words[1] == "status" && !strings.HasPrefix(got.stdout, map[bool]string{true: "HOST", false: words[2]}[slices.Contains(words, "--hosts")]+" "):
 		t.Errorf("%s: %v", line, got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The recipes for PostgreSQL.
@@ -151,19 +150,17 @@ func (r recipe) race(t *testing.T, d *database, wins bool) (n tally) {
 
 // untilDoneOrBlocked waits until the newer writer has ended, or waits for the older.
 func untilDoneOrBlocked(watch *session, done chan bool) {
-	for {
+	watch.t.Helper()
+	eventually(watch.t, "the newer writer has ended, or waits for the older", func() bool {
 		select {
 		case end := <-done:
 			done <- end
-			return
+			return true
 		default:
 		}
 		o := watch.do("SELECT 'blocked' FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock';")
-		if strings.Contains(o.out, "blocked") {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return strings.Contains(o.out, "blocked")
+	})
 }
 
 // TestFencingPostgresRaces: in the right forms no stale writer writes after a newer one; in the wrong ones it does.

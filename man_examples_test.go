@@ -31,6 +31,7 @@ var manualChecks = []manualCheck{
 	{"time", regexp.MustCompile(`^([0-9*/,-]+ ?){5}$`), manualTime},
 	{"unit", regexp.MustCompile(`^# /etc/systemd/system/`), manualUnit},
 	{"by hand", regexp.MustCompile(`^onceonly [a-z]`), runByHand},
+	{"week", regexp.MustCompile(`^for n in `), manualWeek},
 	{"range", regexp.MustCompile(`^#!/bin/sh\nset -eu\npsql `), manualRange},
 	{"key", regexp.MustCompile(`^#!/bin/sh\nset -eu\ncurl `), manualKey},
 	{"key's form", regexp.MustCompile(`^[a-z]+/2026-11-29$`), manualKeyForm},
@@ -100,6 +101,23 @@ func manualTime(t *testing.T, shown []string) {
 	if r.status != 0 || r.stderr != "" || !strings.Contains(r.stdout, shown[0]) {
 		t.Errorf("%s: %v", shown[0], r)
 	}
+}
+
+// manualWeek runs seven days, the oldest first, up to the first that fails; typed again, it goes on there.
+func manualWeek(t *testing.T, shown []string) {
+	r := newRecorder(t)
+	r.program("date", "#!/bin/sh\nexec /bin/date -d \"2026-03-08 12:00 UTC $2\" \"$3\"\n")
+	r.program("invoice", "#!/bin/sh\necho $ONCEONLY_BUSINESS_DATE\ntest $ONCEONLY_BUSINESS_DATE != \"$BAD\"\n")
+	loop := r.here(strings.Join(shown, "\n"))
+	days := func(from, to int) (all string) {
+		for d := from; d <= to; d++ {
+			all += fmt.Sprintf("2026-03-%02d\n", d)
+		}
+		return all
+	}
+	r.host("web-1", "BAD=2026-03-04").shell(loop).wantOut(t, days(1, 4))
+	r.host("web-1").run("resolve", "invoice", "--date", "2026-03-04", "--reopen", "--reason", "mended").wantOut(t, "")
+	r.host("web-2").shell(loop).wantOut(t, days(4, 7))
 }
 
 // manualRange runs the script as the crontab line of EXAMPLES for it does: after three missed days it is given the range

@@ -11,9 +11,12 @@ import (
 	"testing"
 )
 
-// What README.md shows is true: every line of its blocks of code is run, or read as its reader in life would. A block
+// What README.md shows is true, and little enough to be read: every line of its blocks of code is run, or read as its reader in life would. A block
 // says what it is; one that no test knows fails.
 func TestReadme(t *testing.T) {
+	if n := strings.Count(manualRead(t, "README.md"), "\n"); n > 150 {
+		t.Errorf("README.md has %d lines", n)
+	}
 	blocks := readmeBlocks(t)
 	checks := map[string]func(*testing.T, []string){"sh": readmeShell, "crontab": readmeCrontab, "diff": readmeDiff,
 		"ini": readmeConfig, "console": readmeStatus}

@@ -119,3 +119,18 @@ func TestDueTogether(t *testing.T) {
 		t.Errorf("no slot of the line is due at %d", due)
 	}
 }
+
+// Two lines that differ only in how often they run have one command, so it is the slot by which the roll call tells them apart.
+func TestStatusTellsLinesApart(t *testing.T) {
+	t.Parallel()
+	ask := func(host, every, date string) result {
+		return newHost(t, host).run(append(strings.Fields("run --job j --every "+every+date), "--", "true")...)
+	}
+	ask("web-1", "day", "").wantOut(t, "")
+	ask("web-2", "hour", " --date 2025-06-10T14:30:00Z").wantOut(t, "")
+	ask("web-3", "day", "").wantOut(t, "")
+	shown := newHost(t, "web-1").run("status", "j", "--hosts").stdout
+	if !strings.HasSuffix(shown, "\nweb-2: 2025-06-10T14:00 is no slot of 'every day'\n") || strings.Count(shown, " is no slot of ") != 1 {
+		t.Errorf("%s", shown)
+	}
+}

@@ -250,13 +250,16 @@ func TestStatusHosts(t *testing.T) {
 	roll("web-2 a1b2c3d5", "2026-11-29T02:00:00+09:00", "2026-11-29", `"ran"`, "9c1e0a0b")
 	roll("web-3", "2026-11-29T02:00:01+09:00", "2026-11-29", `"refused","why":"zone"`, "9c1e0a0b")
 	roll("web-4", "2026-11-12T02:00:00+09:00", "2026-11-12", `"done"`, "77d00a0b")
+	roll("web-5", "2026-11-29T02:00:01+09:00", "2026-11-29T02:00+09:00", `"refused","why":"shape"`, "9c1e0a0b")
 	same(t, view(t, statusAsk{job: "invoice", hosts: true}, seoulNow, 0), `
-HOST   ASKED                SLOT        ANSWER        LINE  VERSION
-web-1  2026-11-29 02:00:00  2026-11-29  busy          9c1e  1.0.0
-web-2  2026-11-29 02:00:00  2026-11-29  ran           9c1e  1.0.0
-web-3  2026-11-29 02:00:01  2026-11-29  refused:zone  9c1e  1.0.0
-web-4  2026-11-12 02:00:00  2026-11-12  done          77d0  1.0.0
+HOST   ASKED                SLOT              ANSWER         LINE  VERSION
+web-1  2026-11-29 02:00:00  2026-11-29        busy           9c1e  1.0.0
+web-2  2026-11-29 02:00:00  2026-11-29        ran            9c1e  1.0.0
+web-3  2026-11-29 02:00:01  2026-11-29        refused:zone   9c1e  1.0.0
+web-4  2026-11-12 02:00:00  2026-11-12        done           77d0  1.0.0
+web-5  2026-11-29 02:00:01  2026-11-29T02:00  refused:shape  9c1e  1.0.0
 web-4: last asked 17 days ago; its line differs from the others'
+web-5: 2026-11-29T02:00 is no slot of 'every day'
 `)
 	var jobs []map[string]any
 	if err := json.Unmarshal([]byte(view(t, statusAsk{job: "invoice", hosts: true, json: true, n: 1}, seoulNow, 0)), &jobs); err != nil {

@@ -186,3 +186,27 @@ func TestStatusTerminalAndPipe(t *testing.T) {
 func ageless(text string) string {
 	return regexp.MustCompile(` +\d+[smhd]  `).ReplaceAllString(text, " AGO  ")
 }
+
+// What stands around the tables keeps to 80 columns: the head of a job, the head of a slot, what is said of one that is late.
+func TestStatusHeadsKeepTo80(t *testing.T) {
+	t.Parallel()
+	const job = "청구서-발송"
+	newSeed(t, job, "schedule", "*/30 * * * *", "zone", "America/New_York", "first", "2026-11-28T18:30-05:00").
+		ran("2026-11-28T18:30-05:00", "2026-11-28T18:30:00-05:00", "2026-11-28T18:30:00-05:00", "web-1", time.Minute, `"state":"failed","exit":1`)
+	same(t, view(t, statusAsk{job: job, n: 1, late: 5 * time.Minute}, seoulNow, 0), `
+청구서-발송   */30 * * * *   America/New_York   attempts 1
+  next due 2026-11-28 19:30
+F!    2 slots, 1 needs attention
+
+SLOT              STATE  ATT  HOST  STARTED  TOOK  EXIT  NOTE
+2026-11-28T19:00  late     -  -     -           -     -
+
+late 2026-11-28T19:00: due at 19:00:00, nobody has begun. Which hosts have the
+  line:
+  onceonly status 청구서-발송 --hosts
+`)
+	shown := view(t, statusAsk{job: job, date: "2026-11-28T18:30"}, seoulNow, 0)
+	if head, _, _ := strings.Cut(shown, "\n\n"); head != job+" 2026-11-28T18:30   failed, no attempt left\n  due 18:30:00 America/New_York" {
+		t.Errorf("head of a slot: %q", head)
+	}
+}

@@ -113,20 +113,20 @@ func layout(align string, rows [][]string) []string {
 	return lines
 }
 
-// wrap breaks words into lines; all but the first are indented.
-func wrap(words []string, columns, indent int) string {
+// wrap sets words, so many blanks apart, into lines of 80 columns; all but the first are indented.
+func wrap(words []string, gap, indent int) string {
 	var b strings.Builder
 	at := 0
 	for i, word := range words {
 		switch n := display.String(word); {
 		case i == 0:
 			at = n
-		case at+1+n > columns:
+		case at+gap+n > 80:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			at = indent + n
 		default:
-			b.WriteString(" ")
-			at += 1 + n
+			b.WriteString(strings.Repeat(" ", gap))
+			at += gap + n
 		}
 		b.WriteString(word)
 	}
@@ -144,7 +144,7 @@ func (s screen) allJobs(jobs []*jobState, problems bool) string {
 	if len(shown) > 0 {
 		history = s.jobTable(&b, shown)
 	}
-	b.WriteString(wrap(footer(jobs), 80, 2))
+	b.WriteString(wrap(footer(jobs), 1, 2))
 	if s.terminal {
 		b.WriteString(legend(shown, history))
 	}

@@ -21,10 +21,10 @@ func (s screen) oneJob(j *jobState, n int) string {
 		shown = max(shown, 1+slices.Index(j.slots, bad[len(bad)-1]))
 	}
 	var b strings.Builder
-	b.WriteString(strings.Join(j.head(), "   ") + "\n" + s.strip(j, shown) + "    " + count(shown, "slot") + ", " +
+	b.WriteString(wrap(j.head(), 3, 2) + s.strip(j, shown) + "    " + count(shown, "slot") + ", " +
 		needing(len(bad)) + "\n")
 	if j.pause != nil {
-		b.WriteString(wrap(strings.Fields(j.pauseText()), 80, 2))
+		b.WriteString(wrap(strings.Fields(j.pauseText()), 1, 2))
 	}
 	b.WriteString("\n" + s.slotTable(j, n))
 	if len(bad) > 0 {
@@ -185,8 +185,8 @@ func (j *jobState) advice(s *slotState) string {
 		return said + j.byHand(s) + "\n"
 	}
 	if s.state == "late" {
-		return said + "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:\n  " +
-			"onceonly status " + j.typed + " --hosts\n"
+		said += "due at " + j.clock(s.begins, dateOf(s.name)) + ", nobody has begun. Which hosts have the line:"
+		return wrap(strings.Fields(said), 1, 2) + "  onceonly status " + j.typed + " --hosts\n"
 	}
 	if s.entry == nil {
 		return said + "onceonly status " + j.typed + " --date " + label + "\n"
@@ -197,7 +197,7 @@ func (j *jobState) advice(s *slotState) string {
 		said += fmt.Sprintf("%s on %s at %s, %s.", endOf(&s.entry.entry), holderOf(&s.entry.entry),
 			j.clock(cmp.Or(s.ended, s.began), dateOf(s.name)), j.leftText(s))
 	}
-	return wrap(strings.Fields(said), 80, 2) + "  " + j.settle(s) + "\n"
+	return wrap(strings.Fields(said), 1, 2) + "  " + j.settle(s) + "\n"
 }
 
 // silence says what is known of an attempt that never reported.

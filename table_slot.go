@@ -13,7 +13,7 @@ import (
 func (s screen) oneSlot(j *jobState) string {
 	c := j.chosen
 	var b strings.Builder
-	b.WriteString(j.slotHead(c) + "\n")
+	b.WriteString(wrap(j.slotHead(c), 3, 2))
 	attempts := j.attempts(c)
 	if len(attempts) > 0 {
 		b.WriteString("\n" + s.attemptTable(j, c, attempts))
@@ -33,7 +33,7 @@ func (s screen) oneSlot(j *jobState) string {
 	return b.String()
 }
 
-func (j *jobState) slotHead(c *slotState) string {
+func (j *jobState) slotHead(c *slotState) []string {
 	label, state := j.label(c.name), c.state
 	switch low := number(j.meta["low"]); {
 	case state == "done" && c.entry != nil && c.entry.Resolved != nil:
@@ -45,12 +45,12 @@ func (j *jobState) slotHead(c *slotState) string {
 	case state == "":
 		state = "nobody has asked for it"
 	}
-	head := j.job + " " + label + "   " + state
+	head := []string{j.job + " " + label, state}
 	if due := j.due(c); due > 0 {
-		head += "   due " + j.clock(due, dateOf(c.name)) + " " + j.zone.String()
+		head = append(head, "due "+j.clock(due, dateOf(c.name))+" "+j.zone.String())
 	}
-	if key := "   key " + quoteWord(j.job+"/"+c.name); display.String(head+key) <= 80 {
-		head += key
+	if keyed := append(head, "key "+quoteWord(j.job+"/"+c.name)); display.String(strings.Join(keyed, "   ")) <= 80 {
+		head = keyed
 	}
 	return head
 }
@@ -190,10 +190,11 @@ func (s screen) hosts(j *jobState) string {
 	return strings.Join(append(layout("llllll", rows), j.strangers()...), "\n") + "\n"
 }
 
-// line names the host's crontab line: equal ones have equal digits.
+// line names the command of the host's crontab line: equal ones have equal digits.
 func (h roll) line() string { return h.Line[:min(len(h.Line), 4)] }
 
-// strangers says which hosts are unlike the others: silent for longer than a day and two slots, or with another line.
+// strangers says which hosts are unlike the others: silent for longer than a day and two slots, with another command, or
+// with a line whose slots are not the job's.
 func (j *jobState) strangers() []string {
 	lines, newest, usual := map[string]int{}, int64(0), ""
 	for _, h := range j.hosts {
@@ -217,6 +218,11 @@ func (j *jobState) strangers() []string {
 		}
 		if h.line() != usual && lines[usual] > 1 {
 			odd = append(odd, "its line differs from the others'")
+		}
+		if j.line != nil {
+			if _, err := j.line.named(h.Slot); err != nil {
+				odd = append(odd, fmt.Sprintf("%s is no slot of '%s'", j.label(h.Slot), j.line))
+			}
 		}
 		if len(odd) > 0 {
 			told = append(told, h.Host+": "+strings.Join(odd, "; "))
