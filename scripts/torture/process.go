@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
 )
 
 // Processes: servers that are started, killed and always reaped by their number, and what /proc says about others.
