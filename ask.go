@@ -74,7 +74,8 @@ func (r *run) askUntil() *exit {
 	}
 }
 
-// leaves says whether this run ID is given up although it may have begun, or may yet, by a question that is under way.
+// leaves says whether this run ID is given up although it may have begun, or may yet, by a question that is under way. Who
+// waits asks again under another one.
 func (r *run) leaves(mayHold boot) bool {
 	switch r.reply.Verdict {
 	case "run":
@@ -82,7 +83,7 @@ func (r *run) leaves(mayHold boot) bool {
 	case "lost", "ended": // begun by a question whose answer came too late
 		return true
 	}
-	return mayHold != 0 && !r.waits(r.reply.Verdict)
+	return mayHold != 0
 }
 
 // question is the call's, for this try.

@@ -3,11 +3,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sys/unix"
 )
 
@@ -76,5 +80,58 @@ func TestCaseRetryUnheard(t *testing.T) {
 	begun, unstarted := events[2].Values, events[3].Values
 	if unstarted["event"] != "end" || unstarted["token"] != begun["token"] || unstarted["attempt"] != "2" {
 		t.Errorf("begun as %v\nended as %v", begun, unstarted)
+	}
+}
+
+// A question is on its way when the next one is answered: wait. What it asked for is given up with it, so that it begins
+// nothing when it arrives at last and nobody waits any more.
+//
+//	begin ...................................... arrives
+//	      begin: behind  waits    not run
+func TestCaseBeginArrivesAfterTheWait(t *testing.T) {
+	t.Parallel()
+	held := newHost(t, "web-2").hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "j", "--date", "2026-01-04")
+	c, err := newCallAt(t, time.Now(), map[string]string{"job": "j", "date": caseDay, "wait-max": "1s"}, "true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.wall = time.Now
+	late := &hookLate{}
+	c.ledger.AddHook(late)
+	var said bytes.Buffer
+	if e := c.execute(&voice{w: &said}); e == nil || e.status != exitNotDone || !strings.Contains(e.msg, "still running") {
+		t.Errorf("%+v %s", e, &said)
+	}
+	held.open(0)
+	held.wait().want(t, 0, "")
+	answer, err := shared.rdb.Do(context.Background(), late.args...).Slice()
+	if err != nil || len(answer) != 2 || !strings.Contains(answer[1].(string), `"verdict":"ended"`) {
+		t.Errorf("%v, %v", answer, err)
+	}
+	wantNoLock(t, "j")
+	silent(t, "the next host", newHost(t, "web-3").run(caseRun("j", "", "true")...))
+	if e := entryOf(t, "j", caseDay); e.State != "done" || e.Attempt != 1 {
+		t.Errorf("the entry: %+v", e)
+	}
+}
+
+// A hookLate keeps the first script that is sent, unheard.
+type hookLate struct{ args []any }
+
+func (h *hookLate) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *hookLate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *hookLate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "eval" && h.args == nil {
+			h.args = cmd.Args()
+			next(ctx, redis.NewStatusCmd(ctx, "ping")) // the connection stands, so it may have been sent
+			cmd.SetErr(context.DeadlineExceeded)
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
 	}
 }
