@@ -106,7 +106,7 @@ func wantAway(t *testing.T, url, words string) {
 	if took := time.Since(p.began); took > 3*time.Second {
 		t.Errorf("took %v, want at most --redis-wait 1s and 2s", took)
 	}
-	line := regexp.MustCompile(`^onceonly: j 2026-01-05: not run: Redis at \S+:? [^\n]*` + words + `[^\n]*\n$`)
+	line := regexp.MustCompile(`^onceonly: j 2026-01-05: not run: Redis at \S+:? [^\n]*` + words + `[^\n]*\n(onceonly: hint: [^\n]*\n)?$`)
 	if r.status != 69 || r.stdout != "" || !line.MatchString(r.stderr) {
 		t.Errorf("got %v\nwant status 69 and a line of the form %q", r, line)
 	}

@@ -47,3 +47,29 @@ func TestClusterOfThree(t *testing.T) {
 		}
 	}
 }
+
+// A replica, or a node of a cluster, given by mistake is told in one line, with what to write.
+func TestAnotherNodeByMistake(t *testing.T) {
+	t.Parallel()
+	all := newCluster(t)
+	replica := newRedis(t, "--replicaof", strings.Replace(shared.address(), ":", " ", 1))
+	eventually(t, "the replica is in step", func() bool {
+		return strings.Contains(replica.rdb.Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+	ask := func(r *redisServer) result {
+		return newHost(t, "web-1", "ONCEONLY_REDIS=redis://"+r.address()).run(caseRun("j", "--redis-wait 1s", "true")...)
+	}
+	ask(replica).wantMatch(t, exitAway, "onceonly: j "+caseDay+": not run: Redis at "+replica.address()+": READONLY [^\n]+\n"+
+		"onceonly: hint: the master's address, or redis\\+sentinel://HOST/MASTER\n")
+	refused := 0
+	for _, r := range all {
+		if got := ask(r); got.status != 0 {
+			refused++
+			got.wantMatch(t, exitAway, "onceonly: j "+caseDay+": not run: Redis at "+r.address()+": MOVED [^\n]+\n"+
+				"onceonly: hint: redis\\+cluster://"+r.address()+"\n")
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of two nodes refused", refused)
+	}
+}

@@ -98,7 +98,7 @@ func (d *doctor) checkRole(nodes []redisNode, took time.Duration) {
 	case info["role"] == "slave":
 		master := net.JoinHostPort(info["master_host"], info["master_port"])
 		d.remark(failure, "redis", n.address+" is a replica of "+strings.TrimSuffix(master, ":")+", and takes no writes",
-			"the master's address, or redis+sentinel://HOST/MASTER")
+			replicaHint)
 	case info["cluster_enabled"] == "1" && d.server.hosts == nil && !d.alone():
 		d.remark(failure, "redis", n.address+" is a node of a cluster, and has only some of the jobs", url)
 	default:

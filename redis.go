@@ -123,6 +123,8 @@ func cause(err error) string {
 	return strings.TrimPrefix(err.Error(), "redis: ")
 }
 
+const replicaHint = "the master's address, or redis+sentinel://HOST/MASTER"
+
 const rightsHint = "the rule that is enough stands in onceonly(1), REDIS"
 
 // forbidden finds the command that the user may not use, as Redis names it.
@@ -130,6 +132,17 @@ func forbidden(err error) (string, bool) {
 	_, rest, found := strings.Cut(err.Error(), "run the '")
 	name, _, closed := strings.Cut(rest, "'")
 	return strings.ToUpper(name), found && closed
+}
+
+// instead is what to write where Redis says that it is not the one to ask: a replica, or a node of a cluster.
+func (v *server) instead(said string) string {
+	switch {
+	case strings.HasPrefix(said, "READONLY"):
+		return replicaHint
+	case strings.HasPrefix(said, "MOVED"):
+		return "redis+cluster://" + v.address
+	}
+	return ""
 }
 
 // refusal is what to say, and to do, when Redis will not serve: at once for credentials, after waiting otherwise.
@@ -153,7 +166,7 @@ func (v *server) refusal(err error, waited time.Duration, r remedy) *exit {
 	case errors.As(err, &said) && strings.HasPrefix(cause(err), "unknown command 'eval'"): // any other Redis knows it
 		return &exit{status: exitAway, msg: v.address + " is a Sentinel", hint: "redis+sentinel://" + v.address + "/MASTER"}
 	case errors.As(err, &said):
-		return &exit{status: exitAway, msg: "Redis at " + v.address + ": " + cause(err)}
+		return &exit{status: exitAway, msg: "Redis at " + v.address + ": " + cause(err), hint: v.instead(cause(err))}
 	}
 	return &exit{status: exitAway,
 		msg: "Redis at " + v.address + " not reached in " + brief(waited) + ": " + cause(err)}
