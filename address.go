@@ -169,6 +169,11 @@ func (v *server) takeHosts(rest string, sentinel bool) (string, bool) {
 
 // tune sets what a run needs: one connection, one request for the handshake, nothing sent twice, nothing in the
 // background, and deadlines that hold.
+//
+// The handshake stays also where neither password nor database needs it. Until it is answered nothing is sent that may be
+// executed. Answered here in the server's place it saves a round trip, but what is sent to a Redis that is frozen is
+// executed when it thaws, for hosts that have long given up; and as that may be so, they could not give up before a lease
+// is over.
 func (v *server) tune() {
 	o := v.options
 	o.Protocol, o.DisableIdentity = 2, true
