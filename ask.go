@@ -124,14 +124,21 @@ func (r *run) attend(patience time.Duration, do func(context.Context)) *exit {
 	return r.await(done)
 }
 
-// await waits for what is done or said elsewhere. A signal that asks to stop ends it.
+// await waits, and hears the run's own signals.
 func (r *run) await(done <-chan struct{}) *exit {
+	e := await(r.signals, done)
+	r.interrupted = r.interrupted || e != nil
+	return e
+}
+
+// await waits for what is done or said elsewhere. A signal that asks to stop ends it.
+func await(signals <-chan os.Signal, done <-chan struct{}) *exit {
 	for {
 		select {
 		case <-done:
 			return nil
-		case s := <-r.signals:
-			if e := r.stoppedBy(s); e != nil {
+		case s := <-signals:
+			if e := stoppedBy(s); e != nil {
 				return e
 			}
 		}
@@ -159,13 +166,18 @@ func alarm(pause time.Duration) <-chan struct{} {
 	return over
 }
 
+// stoppedBy notes that a signal came which asks to stop.
+func (r *run) stoppedBy(s os.Signal) *exit {
+	r.interrupted = r.interrupted || asksToStop(s)
+	return stoppedBy(s)
+}
+
 // stoppedBy is the exit of a signal that came while there is no command to pass it to; nil for one that does not ask to
 // stop.
-func (r *run) stoppedBy(s os.Signal) *exit {
+func stoppedBy(s os.Signal) *exit {
 	if !asksToStop(s) {
 		return nil
 	}
-	r.interrupted = true
 	return &exit{status: exitSignal + int(s.(unix.Signal))}
 }
 

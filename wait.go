@@ -53,7 +53,7 @@ func waitFor(args []string, s *settings, v *voice) error {
 		turn: &turn{since: since, bound: since.add(s.timeout), wake: make(chan struct{}, 1)}}
 	defer w.turn.close()
 	// What ends before the subscription is seen by looking once more.
-	if e := w.await(w.turn.subscribe(h.ledger, h.ledger.channel(h.job))); e != nil {
+	if e := await(w.signals, w.turn.subscribe(h.ledger, h.ledger.channel(h.job))); e != nil {
 		return e
 	}
 	return w.untilDone()
@@ -81,17 +81,12 @@ func (w *waiter) untilDone() error {
 			pause = min(pause, time.Duration(r.TTL)*time.Millisecond+pastLease)
 		}
 		timer := time.AfterFunc(min(pause, left), w.turn.wakeUp)
-		e := w.await(w.turn.wake)
+		e := await(w.signals, w.turn.wake)
 		timer.Stop()
 		if e != nil {
 			return e
 		}
 	}
-}
-
-// await waits for what is done or said elsewhere. A signal that asks to stop ends it.
-func (w *waiter) await(done <-chan struct{}) *exit {
-	return (&run{signals: w.signals}).await(done)
 }
 
 // look asks how the slot stands; nil if the job has not been seen. A signal ends it, an answer or not.
@@ -106,7 +101,7 @@ func (w *waiter) look() (r *waitReply, err error) {
 			r, err = order[waitReply](w.hand, waitLua, map[string]any{"slot": w.slot, "begins": w.begins})
 		}
 	}()
-	if e := w.await(done); e != nil {
+	if e := await(w.signals, done); e != nil {
 		return nil, e
 	}
 	return r, err
