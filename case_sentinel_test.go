@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"onceonly/scripts/ports"
 )
 
 // Redis Sentinel. (DESIGN §2, §8)
@@ -31,7 +33,7 @@ func newSentinels(t *testing.T, more ...string) *sentinels {
 	w := &sentinels{master: newRedis(t)}
 	w.replica = newRedis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(w.master.port), "--repl-diskless-sync-delay", "0")
 	for range 3 {
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"onceonly/scripts/ports"
 )
 
 // TLS: whom onceonly trusts, who it is, whom it expects. (DESIGN §2)
@@ -75,7 +77,7 @@ func (f *tlsFolder) server(clients string, bare bool, args ...string) (*redisSer
 		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	f.sign("server", c)
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		f.t.Fatal(err)
 	}

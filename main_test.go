@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,13 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"onceonly/scripts/ports"
 )
 
 // The tests run the binary that people get against real servers. TestMain builds the one and starts a Redis that all
@@ -89,7 +88,7 @@ func startRedis(dir string, args ...string) (*redisServer, error) {
 		return nil, err
 	}
 	r := &redisServer{dir: dir, socket: filepath.Join(dir, "s")}
-	if r.port, err = freePort(); err != nil {
+	if r.port, err = ports.Free(); err != nil {
 		return nil, err
 	}
 	return r, r.start(args...)
@@ -137,32 +136,6 @@ func newRedis(t *testing.T, args ...string) *redisServer {
 	}
 	t.Cleanup(r.stop)
 	return r
-}
-
-// The ports that the tests listen on are below those that the system gives to others, and those that nodes of a cluster
-// talk by are 10000 above them.
-const firstPort, lastPort = 10000, 19999
-
-var ports = struct {
-	sync.Mutex
-	next int
-}{next: firstPort + rand.N(lastPort-firstPort)} // others' tests run beside these
-
-// freePort is a port that is given out once, so that nobody is met there while its own server is away.
-func freePort() (int, error) {
-	ports.Lock()
-	defer ports.Unlock()
-	for range lastPort - firstPort {
-		port := ports.next
-		if ports.next++; ports.next > lastPort {
-			ports.next = firstPort
-		}
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
-			l.Close()
-			return port, nil
-		}
-	}
-	return 0, errors.New("no port is free")
 }
 
 // A host is a machine as the tests have it: a name, and the environment of its crontab.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"onceonly/scripts/ports"
 	"onceonly/scripts/resp"
 )
 
@@ -60,7 +61,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	p := &proxy{t: t, target: target, relays: map[*relay]bool{}}
 	var err error
-	if p.port, err = freePort(); err != nil {
+	if p.port, err = ports.Free(); err != nil {
 		t.Fatal(err)
 	}
 	p.pass()
@@ -302,7 +303,7 @@ func TestFreePort(t *testing.T) {
 	fmt.Sscan(string(text), &low)
 	given := map[int]bool{newProxy(t, shared.address()).port: true, shared.port: true}
 	for range 50 {
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil || given[port] {
 			t.Errorf("%d is given out again, or %v", port, err)
 		}

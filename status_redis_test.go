@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"onceonly/scripts/ports"
 )
 
 // What status asks of Redis: little, no right to write, and an answer within --redis-wait.
@@ -83,7 +85,7 @@ func TestStatusWritesNothing(t *testing.T) {
 // Redis away is told after --redis-wait, not at once and not as an empty list.
 func TestStatusRedisAway(t *testing.T) {
 	t.Parallel()
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,22 +107,6 @@ func await(what string, patience time.Duration, fact func() bool) error {
 		}
 	}
 	return nil
-}
-
-// freePort is one that nobody listened on just now. It has five digits, so that one can stand for another in a reply.
-func freePort() (int, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if port >= 10000 && port <= 50000 { // a cluster node takes the port 10000 above too
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("no port")
 }
 
 // A process is what /proc says about one.

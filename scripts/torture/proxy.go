@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"onceonly/scripts/ports"
 )
 
 // A proxy stands between one host and one server. What it does to what passes is the host's weather: the same for all
@@ -54,7 +56,7 @@ const (
 // A proxy listens for one host in front of one server.
 type proxy struct {
 	network  *network
-	port     int // ours
+	port     int // ours, also while it is closed
 	target   int // the server's
 	listener net.Listener
 }
@@ -70,20 +72,24 @@ func (n *network) reach(target int) (int, error) {
 	if p := n.proxies[target]; p != nil {
 		return p.port, nil
 	}
-	p := &proxy{network: n, target: target}
-	if err := p.listen("127.0.0.1:0"); err != nil {
+	port, err := ports.Free()
+	if err != nil {
+		return 0, err
+	}
+	p := &proxy{network: n, target: target, port: port}
+	if err := p.listen(); err != nil {
 		return 0, err
 	}
 	n.proxies[target] = p
 	return p.port, nil
 }
 
-func (p *proxy) listen(address string) error {
-	l, err := net.Listen("tcp", address)
+func (p *proxy) listen() error {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
 	if err != nil {
 		return err
 	}
-	p.listener, p.port = l, l.Addr().(*net.TCPAddr).Port
+	p.listener = l
 	go p.accept(l)
 	return nil
 }
@@ -139,8 +145,7 @@ func (n *network) turn(w weather) {
 		n.shut()
 	case !w.refuse && before.refuse:
 		for _, p := range n.proxies {
-			address := "127.0.0.1:" + strconv.Itoa(p.port)
-			for tries := 0; p.listen(address) != nil && tries < 200; tries++ { // somebody may have had it meanwhile
+			for tries := 0; p.listen() != nil && tries < 200; tries++ { // a process that is just started has it, too, until its exec
 				time.Sleep(5 * time.Millisecond)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"onceonly/scripts/ports"
 )
 
 // A topology is where the ledger of a scene lives.
@@ -52,7 +54,7 @@ func build(kind, dir string, clock *shim) (*topology, error) {
 }
 
 func (t *topology) add(dir, name string, clock *shim, config string) error {
-	port, err := freePort()
+	port, err := ports.Free()
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (t *topology) buildSentinel(dir string) error {
 		return err
 	}
 	for i := range 3 {
-		port, err := freePort()
+		port, err := ports.Free()
 		if err != nil {
 			return err
 		}
