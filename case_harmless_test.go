@@ -88,6 +88,36 @@ func TestGuardLife(t *testing.T) {
 	wantEntry(t, "j", "done", 0, "", "")
 }
 
+// However low the priority that onceonly and its command were given, the guard wakes in time: where it may, it takes the
+// highest. The command keeps its own.
+func TestGuardIsUrgent(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		absent(t, "root, to take a priority")
+	}
+	e := newEnder(t)
+	cmd := exec.Command("nice", slices.Concat([]string{"-n", "10", binary}, caseRun("j", "", e.command("0")...))...)
+	cmd.Env = newHost(t, "web-1").env
+	p := caseStart(t, cmd)
+	eventually(t, "the command runs", e.up)
+	group := childOf(t, p.Process.Pid)
+	niceOf := func(pid int) int {
+		n, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return 20 - n // as the system call has it
+	}
+	guard := guardOf(t, group)
+	eventually(t, "the guard is urgent", func() bool { return niceOf(guard) == mostUrgent })
+	ours, _ := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if got, want := niceOf(group), min(20-ours+10, 19); got != want {
+		t.Errorf("the command has nice %d, want %d", got, want)
+	}
+	e.end(t)
+	p.wait().want(t, 0, "")
+}
+
 // ignores says whether a process ignores a signal.
 func ignores(pid int, s unix.Signal) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

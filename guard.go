@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ const (
 	guardWaits  = 5 * time.Millisecond
 	guardLeaves = 100 * time.Millisecond
 	guardName   = "onceonly: guard" // argv[0] of the guard, as ps shows it
+	mostUrgent  = -20               // nice, where it may: onceonly is mostly not, and the machine busy
 	guardShort  = "guard"           // its short name: whoever kills all that is called onceonly is to leave it to its work
 )
 
@@ -124,6 +126,8 @@ func (g *guard) gone() <-chan struct{} {
 // where the guard itself was held up and reads it later.
 func guardMain(args []string) int {
 	nameProcess(guardShort)
+	runtime.LockOSThread() // a priority is a thread's
+	unix.Setpriority(unix.PRIO_PROCESS, 0, mostUrgent)
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP)
 	group, err := strconv.Atoi(args[1])
 	if err != nil || group <= 1 {
