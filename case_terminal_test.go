@@ -172,25 +172,31 @@ func TestCaseOneSignal(t *testing.T) {
 // runs on meanwhile. (DESIGN §1.6)
 func TestCaseTerminalSuspended(t *testing.T) {
 	t.Parallel()
-	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
-		read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("stopped-1")
-	if !isHeld(t, "tty") {
-		t.Error("the lease is free, and the command may go on")
+	for k := range rounds(8, 50) { // whether onceonly stands still before it goes on is a matter of threads
+		job := fmt.Sprint("tty", k)
+		t.Run(job, func(t *testing.T) {
+			t.Parallel()
+			tty := newTerminal(t, "sh", "-c", `set -m
+				$RUN $0 -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
+				read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`, job)
+			tty.typed("one\n")
+			tty.expect("got-one")
+			tty.typed("\x1a")
+			tty.expect("stopped-1")
+			if !isHeld(t, job) {
+				t.Error("the lease is free, and the command may go on")
+			}
+			tty.typed("two\n")
+			tty.expect("shell-two")
+			tty.typed("three\n")
+			tty.expect("got-three")
+			tty.expect("status-0")
+			tty.typed("four\n")
+			tty.expect("back-four")
+			tty.wait()
+			wantEntry(t, job, "done", 0, "", "")
+		})
 	}
-	tty.typed("two\n")
-	tty.expect("shell-two")
-	tty.typed("three\n")
-	tty.expect("got-three")
-	tty.expect("status-0")
-	tty.typed("four\n")
-	tty.expect("back-four")
-	tty.wait()
-	wantEntry(t, "tty", "done", 0, "", "")
 }
 
 // In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not

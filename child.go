@@ -92,7 +92,7 @@ func (c *child) await() {
 // both go on. The lease runs on: should it run out, the guard kills the command.
 func (c *child) suspend() {
 	takeTerminal(unix.Getpgrp())
-	unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	stopHere()
 	if ownsTerminal() { // in the background the terminal is somebody else's
 		takeTerminal(c.pid)
 	}

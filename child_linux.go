@@ -21,6 +21,10 @@ const (
 	stoppedNow = 5 // CLD_STOPPED of <signal.h>
 )
 
+// stopHere stops the whole process, and does not return before it goes on: a signal to the process may be any thread's, and
+// this one would run on for a moment.
+func stopHere() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP) }
+
 // nameProcess sets the short name that ps, pgrep and killall go by.
 func nameProcess(name string) {
 	text := append([]byte(name), 0)

@@ -18,14 +18,15 @@ func (t *traps) kill(step, target, run string, wrapper int, pids ...int) bool {
 	return k.hit
 }
 
-// killGuarded kills in a run that is old enough to have a guard.
-func (t *traps) killGuarded(r *rand.Rand) {
+// killGuarded kills in a run that is old enough to have a guard; false if there is none.
+func (t *traps) killGuarded(r *rand.Rand) bool {
 	for _, l := range t.scene.history.living() {
 		if since(l.began) > hasGuardAfter && guardOf(l.wrapper) != 0 {
 			t.killOf(stepGuarded, r, l)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // killOf kills the wrapper, its guard, its command's group, or all of them.

@@ -65,7 +65,13 @@ func (s *scene) anyHosts(r *rand.Rand) (name string, hosts []*host) {
 func (s *scene) armTraps(r *rand.Rand) {
 	step := pick(r, steps...)
 	if step == stepGuarded {
-		s.traps.killGuarded(r)
+		r := newRandom(s.stage.seed, step, date(r.IntN(10000)))
+		s.work.Add(1)
+		go func() {
+			defer s.work.Done()
+			for until := bootNow().add(2 * hasGuardAfter); !s.traps.killGuarded(r) && bootNow() < until && s.pause(hasGuardAfter/10); {
+			}
+		}()
 		return
 	}
 	s.traps.arm(step, newRandom(s.stage.seed, step, date(r.IntN(10000))))
