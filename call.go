@@ -173,11 +173,16 @@ func systemZone() (*time.Location, error) {
 	if err != nil {
 		return nil, unreadable(localtime, err)
 	}
-	text, _ := os.ReadFile("/etc/timezone") // it may have been left as it was when the zone was changed
-	if named, err := parseZone(strings.TrimSpace(string(text))); err == nil && sameZone(named, zone, time.Now()) {
-		return named, nil
+	text, _ := os.ReadFile("/etc/timezone")
+	return byItsName(zone, string(text)), nil
+}
+
+// byItsName is the zone by its name, if this is its name: /etc/timezone may have been left as it was when the zone was changed.
+func byItsName(zone *time.Location, name string) *time.Location {
+	if known, err := parseZone(strings.TrimSpace(name)); err == nil && sameZone(known, zone, time.Now()) {
+		return known
 	}
-	return zone, nil
+	return zone
 }
 
 // whoAsks is this process, for people and for the roll call. Without --host two machines of one name are told apart by

@@ -38,6 +38,15 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
+// A zone whose file is a copy goes by the name that the host has for it, unless that is another zone's.
+func TestZoneByItsName(t *testing.T) {
+	for name, want := range map[string]string{"Asia/Seoul\n": "Asia/Seoul", "Asia/Tokyo": "Asia/Tokyo", "Europe/Berlin\n": "Local", "Nowhere/X": "Local", "": "Local"} {
+		if got := byItsName(time.FixedZone("Local", 9*3600), name).String(); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // A country that changes its time between two years is the same zone to a host that asks in the new one: it knows the
 // offsets of the year before.
 func TestOffsetsOfAYearBefore(t *testing.T) {
