@@ -169,7 +169,7 @@ func (l line) parseWeek(date string, now time.Time) (slot, error) {
 		return slot{}, refuseDate(date, "there is no such week", "")
 	}
 	if l.schedule != nil || l.every != weekly {
-		return slot{}, l.notIts(date, now)
+		return slot{}, l.notIts(date, monday, now)
 	}
 	return l.on(monday, date, now)
 }
@@ -180,7 +180,7 @@ func (l line) parseMonth(date string, now time.Time) (slot, error) {
 		return slot{}, refuseDate(date, "there is no such month", "")
 	}
 	if l.schedule != nil || l.every != monthly {
-		return slot{}, l.notIts(date, now)
+		return slot{}, l.notIts(date, wall(t.Unix()), now)
 	}
 	return l.on(wall(t.Unix()), date, now)
 }
@@ -196,14 +196,14 @@ func (l line) parseTime(date string, now time.Time) (slot, error) {
 	case offset != "" && offset != "Z" && !isOffset(offset):
 		return slot{}, refuseDate(date, "not a UTC offset: "+offset, "2026-11-29T14:05 or 2026-11-29T14:05:00+09:00")
 	case l.namedByDate():
-		return slot{}, l.notIts(date, now)
+		return slot{}, l.notIts(date, wall(t.Unix()), now)
 	}
 	if offset == "Z" {
 		offset = offsetText(0)
 	}
 	ticks := l.ticksOf(wall(t.Unix()), offset)
 	if len(ticks) == 0 {
-		return slot{}, l.notIts(date, now)
+		return slot{}, l.notIts(date, wall(t.Unix()), now)
 	}
 	return l.slot(latestBegun(ticks, now))
 }
@@ -265,9 +265,12 @@ func (l line) dueWith(spans []span, w wall, offset string) []tick {
 	return nil
 }
 
-// notIts refuses the name of something that is no slot of this line, and names one that is.
-func (l line) notIts(date string, now time.Time) error {
+// notIts refuses the name of something that is no slot of this line, and names one that is: that time's, if it has come.
+func (l line) notIts(date string, w wall, now time.Time) error {
 	hint := ""
+	if meant := l.instant(due(l.zone, w)); meant.Before(now) {
+		now = meant
+	}
 	if s, err := l.at(now); err == nil {
 		hint = "name one: " + s.name
 	}

@@ -66,7 +66,7 @@ func TestDatesRefused(t *testing.T) {
 	const now = "2026-11-29T05:07:00Z"
 	const notADate = "not a date / 2026-11-29, today, yesterday, 2026-11-29T14:05:00+09:00, or a slot's name"
 	const aTime = " / 2026-11-29T14:05 or 2026-11-29T14:05:00+09:00"
-	const daily = "a job that runs every day has no such slot / name one: 2026-11-29"
+	const daily = "a job that runs every day has no such slot / name one: "
 	for _, c := range []struct{ line, zone, date, want string }{
 		// SH-17.
 		{"every day", "UTC", "2023-02-29", "there is no such day"},
@@ -77,8 +77,8 @@ func TestDatesRefused(t *testing.T) {
 		{"every day", "UTC", "20260203", notADate},
 		{"every day", "UTC", " 2026-02-03", notADate},
 		{"every day", "UTC", "2026-02-03 ", notADate},
-		{"every day", "UTC", "2026-02-03T00:00", daily},
-		{"every day", "UTC", "2026-02-03T00:00+00:00", daily},
+		{"every day", "UTC", "2026-02-03T00:00", daily + "2026-02-03"},
+		{"every day", "UTC", "2026-02-03T00:00+00:00", daily + "2026-02-03"},
 		{"every day", "UTC", "", notADate},
 		{"every day", "UTC", "tomorrow", notADate},
 		{"every day", "UTC", "Today", notADate},
@@ -95,9 +95,9 @@ func TestDatesRefused(t *testing.T) {
 		{"every day", "UTC", "2026-02-03 05:00:00Z", notADate},
 		{"every day", "UTC", "2026-02-03T05:00:00", "not a UTC offset: :00" + aTime},
 		{"every day", "UTC", "٢٠٢٦-02-03", notADate},
-		{"every day", "UTC", "2026-W05", daily},
-		{"every day", "UTC", "2026-02", daily},
-		{"0 2 * * *", "UTC", "2026-02-03T02:00", "a job that runs at '0 2 * * *' has no such slot / name one: 2026-11-29"},
+		{"every day", "UTC", "2026-W05", daily + "2026-01-26"},
+		{"every day", "UTC", "2026-02", daily + "2026-02-01"},
+		{"0 2 * * *", "UTC", "2026-02-03T02:00", "a job that runs at '0 2 * * *' has no such slot / name one: 2026-02-03"},
 		// A slot still to come, which a typing error must not use up.
 		{"every day", "UTC", "2026-11-30", "begins only at 2026-11-30 00:00"},
 		{"every day", "UTC", "2027-11-29", "begins only at 2027-11-29 00:00"},
@@ -126,14 +126,14 @@ func TestDatesRefused(t *testing.T) {
 		{"every 15m", "UTC", "2026-11-29T05:00x", "not a UTC offset: x" + aTime},
 		{"every 15m", "UTC", "2026-11-29T05:00x00:00", "not a UTC offset: x00:00" + aTime},
 		{"30 1,13 * * *", "UTC", "2026-11-28T13:30+09:00",
-			"a job that runs at '30 1,13 * * *' has no such slot / name one: 2026-11-29T01:30"},
+			"a job that runs at '30 1,13 * * *' has no such slot / name one: 2026-11-28T13:30"},
 		{"30 1,13 * * *", "UTC", "2026-11-28T13:31",
-			"a job that runs at '30 1,13 * * *' has no such slot / name one: 2026-11-29T01:30"},
+			"a job that runs at '30 1,13 * * *' has no such slot / name one: 2026-11-28T13:30"},
 		// What a clock never shows: a wildcard's tick in the skipped hour, a day that was left out.
 		{"*/5 * * * *", "America/New_York", "2026-03-08T02:30",
-			"a job that runs at '*/5 * * * *' has no such slot / name one: 2026-11-29T00:05-05:00"},
+			"a job that runs at '*/5 * * * *' has no such slot / name one: 2026-03-08T03:00-04:00"},
 		{"every 15m", "America/New_York", "2026-03-08T02:30",
-			"a job that runs every 15m has no such slot / name one: 2026-11-29T00:00-05:00"},
+			"a job that runs every 15m has no such slot / name one: 2026-03-08T03:00-04:00"},
 		{"every day", "Pacific/Apia", "2011-12-30", "there is no such day in Pacific/Apia"},
 		{"every day from 04:00", "Pacific/Apia", "2011-12-30", "there is no such day in Pacific/Apia"},
 		{"0 12 * * *", "Pacific/Apia", "2011-12-30", "there is no such day in Pacific/Apia"},
