@@ -277,7 +277,9 @@ func newWord(o *option) *word {
 
 func (w *word) Names() []string { return w.names }
 
+// Apply is where a command line begins: doctor reads one after the other, and --help is one word for all of them.
 func (w *word) Apply(flags *flag.FlagSet) error {
+	w.value, w.set = "", false
 	for _, name := range w.names {
 		flags.Var(w, name, "")
 	}
