@@ -209,8 +209,8 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 		words  string
 		status int
 	}{
-		"background": {`sleep 60 & echo $!; sleep 1.2; exit 0`, 0}, "fails": {`sleep 60 & echo $!; sleep 1.2; exit 4`, 4},
-		"setsid": {`setsid sleep 60 & echo $!; sleep 1.2; exit 0`, 0}, "short": {`sleep 60 & echo $!; exit 0`, 0},
+		"background": {`sleep 60 & echo $$ $!; sleep 1.2; exit 0`, 0}, "fails": {`sleep 60 & echo $$ $!; sleep 1.2; exit 4`, 4},
+		"setsid": {`setsid sleep 60 & echo $$ $!; sleep 1.2; exit 0`, 0}, "short": {`sleep 60 & echo $$ $!; exit 0`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,12 +220,12 @@ func TestGuardLeavesTheBackground(t *testing.T) {
 			if took := time.Since(began); took > 3*time.Second {
 				t.Errorf("took %v", took)
 			}
-			left, err := strconv.Atoi(strings.TrimSpace(r.stdout))
-			if err != nil {
+			var group, left int // the shell leads the group
+			if _, err := fmt.Sscan(r.stdout, &group, &left); err != nil {
 				t.Fatalf("%v", r)
 			}
 			defer unix.Kill(left, unix.SIGKILL)
-			time.Sleep(300 * time.Millisecond) // nothing tells that no signal will come: a guard strikes in milliseconds
+			eventually(t, "no guard is left that could strike", func() bool { return len(guardsOf(group)) == 0 })
 			if !slices.ContainsFunc(processes(), func(p procStat) bool { return p.pid == left && p.state != "Z" }) {
 				t.Error("what ran in the background is dead")
 			}

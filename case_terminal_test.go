@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,11 +86,12 @@ func (tty *terminal) screen() string {
 // expect waits until the terminal shows something.
 func (tty *terminal) expect(what string) {
 	tty.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(tty.screen(), what); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tty.t.Fatalf("the terminal never shows %q, but %q", what, tty.screen())
+	defer func() {
+		if tty.t.Failed() {
+			tty.t.Logf("the terminal shows %q", tty.screen())
 		}
-	}
+	}()
+	eventually(tty.t, "the terminal shows "+what, func() bool { return strings.Contains(tty.screen(), what) })
 }
 
 func (tty *terminal) typed(keys string) { io.WriteString(tty.master, keys) }
