@@ -2,17 +2,23 @@
 //
 // Read run.go first: it follows one run from top to bottom. Behind it stand
 //
-//	slot.go     which slot, which business date (schedule.go, period.go, wall.go, date.go)
-//	lock.go     the lease: obtain, renew, lose       ledger.go   entries, and the scripts that move them
-//	ask.go      asking whether to run                verdict.go  what the answer means
-//	watch.go    while the command runs               child.go    the command: start, signal, reap (guard.go)
-//	redis.go    connecting; what an error means      job.go      the command's words, and the job's name
-//	options.go  flag, environment, file              status.go   what ran
-//	spool.go    ends kept on disk                    operate.go  what a person does by hand
-//	doctor.go   what is wrong here                   crontab.go  crontabs, as cron reads them
-//	nagios.go   status for Nagios                    metrics.go  status for Prometheus
-//	completion.go  words for the shells              version.go  which build this is
-//	voice.go    what is said, and where              pg.go       the token, for PostgreSQL
+//	call.go     what was asked, and its slot      slot.go     which slot (schedule, period, wall, date)
+//	ask.go      asking whether to run             verdict.go  what the answer means (exit.go: statuses)
+//	turn.go     waiting for another run           missed.go   slots missed or skipped, caught up with
+//	lock.go     the lease: obtain, renew, regain  ledger.go   entries, and the scripts that move them
+//	watch.go    while the command runs            child*.go   the command: start, signal, reap (guard.go)
+//	record.go   how an attempt ended              spool.go    ends kept on disk
+//	address.go  where Redis is, connecting        redis.go    asking it again; what an error means
+//	options.go  flag, environment                 config.go   the file of options
+//	job.go      the command's words, the name     pg.go       job, token and run ID for PostgreSQL
+//	status*.go  what ran (history.go, table*.go)  explain.go  what run would do now
+//	operate.go  by hand: stop                     pause.go, resolve.go  by hand, likewise
+//	wait.go     for another job's slot            check.go    inside a command: still the holder?
+//	doctor*.go  what is wrong here                crontab*.go crontabs, as cron and the shell read them
+//	nagios.go   status for Nagios                 metrics.go  status for Prometheus (textfile.go)
+//	voice.go    what is said, and where           syslog.go   one of the places
+//	duration.go durations, read and shown         clock*.go   a clock that runs while the machine sleeps
+//	completion.go  words for the shells           version.go  which build this is
 //
 // What must be atomic is one Lua file each under scripts.
 package main
