@@ -27,7 +27,7 @@ func TestManualOptions(t *testing.T) {
 		}
 		known[o.name] = true
 		if alias, ok := inManual[o.name]; !ok || alias != o.alias {
-			t.Errorf("%s of the manual lacks --%s (alias %q): it has %v, alias %q", "OPTIONS", o.name, o.alias, ok, alias)
+			t.Errorf("man/onceonly.1, OPTIONS: wants an item .It Fl -%s with the alias %q; found %v, with %q", o.name, o.alias, ok, alias)
 		}
 	}
 	for name := range inManual {
@@ -64,7 +64,7 @@ func helpHas(t *testing.T, name string, options []*option) {
 			want = "(?m)^ +-" + o.alias + ", --" + o.name + "\\b"
 		}
 		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("%s and help.txt lack --%s (alias %q)", name, o.name, o.alias)
+			t.Errorf("neither %s nor man/help.txt has a line for --%s (alias %q)", name, o.name, o.alias)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func helpKnows(t *testing.T, known map[string]bool, names ...string) {
 		}
 		for i, line := range strings.Split(text, "\n") {
 			if len(line) > 80 || strings.Contains(line, "\t") || line != strings.TrimRight(line, " ") {
-				t.Errorf("%s:%d: longer than 80 columns, a tab, or a blank at the end: %q", name, i+1, line)
+				t.Errorf("%s:%d: %d columns, at most 80; no tab, no blank at the end: %q", name, i+1, len(line), line)
 			}
 		}
 	}
@@ -96,6 +96,12 @@ func TestManualVariables(t *testing.T) {
 	for _, literal := range programStrings(t) {
 		for _, name := range regexp.MustCompile(`ONCEONLY_[A-Z_]+`).FindAllString(literal, -1) {
 			known[name] = true
+		}
+	}
+	environment := manualSection(t, "ENVIRONMENT")
+	for _, o := range inFile() {
+		if !regexp.MustCompile(`\b` + o.variable() + `\b`).MatchString(environment) {
+			t.Errorf("man/onceonly.1, ENVIRONMENT: lacks %s", o.variable())
 		}
 	}
 	text := strings.Join(manual(t), "\n")

@@ -165,7 +165,7 @@ var doctorOptions = append([]*option{
 	{name: "host", set: func(s *settings, v string) error { s.host = v; return checkName(v) }},
 }, commonOptions...)
 
-// inFile are the names that the file may hold: every option of every command but the lines' own.
+// inFile are the options that the file may hold: run's, but for the line's own. No other command may have one that run lacks.
 func inFile() []*option {
 	var all []*option
 	for _, o := range runOptions {

@@ -31,7 +31,7 @@
 --   ended    this attempt was begun, and its end is known
 --   clock zone shape args line notdaily    hosts or lines disagree; other, of shape: the slot met, its host and line
 --   old      below the low-water mark; oldest, the slot that the ledger reaches back to
---   done busy paused failed uncertain behind    as DESIGN names them
+--   done busy paused failed uncertain behind    as verdict.go has them
 --   time (ms) entry holder (the lock's value) ttl (ms) told (this asker shall tell it) listed zone …
 local m = meta()
 local e = read(q.slot)
