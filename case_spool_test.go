@@ -44,14 +44,12 @@ func (h *host) stateDir() string {
 
 // kept are the files in the host's spool.
 func (h *host) kept() []string {
-	names, _ := filepath.Glob(filepath.Join(h.stateDir(), "*.json"))
-	return names
+	return filesIn(h.stateDir(), "*.json")
 }
 
 // setAside are the files that no ledger took.
 func (h *host) setAside() []string {
-	names, _ := filepath.Glob(filepath.Join(h.stateDir(), "*", "*"))
-	return names
+	return filesIn(h.stateDir(), "*/*")
 }
 
 func notRecorded(job, how, dir string) string {
@@ -95,11 +93,19 @@ func wantDelivered(t *testing.T, r *redisServer, h *host) {
 }
 
 // Redis dies just before the end: 74, one line, a file that only its owner reads. The next onceonly on that host, of any
-// job, delivers it: the entry is done, the file gone. To deliver it twice does no harm.
+// job, delivers it: the entry is done, the file gone. To deliver it twice does no harm. What the directory is called does
+// not matter, and what others have left unfinished goes.
 func TestSpoolDelivered(t *testing.T) {
 	t.Parallel()
-	r := newDurableRedis(t)
-	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url())
+	r, state := newDurableRedis(t), filepath.Join(t.TempDir(), "state [of] *")
+	h := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url(), "ONCEONLY_STATE_DIR="+state)
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{".onceonly-old": 2 * time.Hour, ".onceonly-new": time.Minute} {
+		caseTouch(t, filepath.Join(state, name), "")
+		os.Chtimes(filepath.Join(state, name), time.Time{}, time.Now().Add(-age))
+	}
 	spoolEnd(t, r, h, "j", "0", "").wantMatch(t, 74, notRecorded("j", "done", h.stateDir()))
 	spoolEnd(t, r, h, "k", "3", "").wantMatch(t, 3, notRecorded("k", "exit 3", h.stateDir())+`(onceonly: j[^\n]*\n)?`)
 	files := h.kept()
@@ -116,6 +122,9 @@ func TestSpoolDelivered(t *testing.T) {
 	}
 	if d, err := os.Stat(h.stateDir()); err != nil || d.Mode().Perm()&0o077 != 0 {
 		t.Errorf("%v, %v", d.Mode(), err)
+	}
+	if left := filesIn(state, ".*"); len(left) != 1 || filepath.Base(left[0]) != ".onceonly-new" {
+		t.Errorf("left unfinished: %q", left)
 	}
 	copied, _ := os.ReadFile(files[0])
 	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("other", "", "true")...).want(t, 0, "")

@@ -192,7 +192,7 @@ func TestMetricsRedisAway(t *testing.T) {
 	h := newHost(t, "web-1", "ONCEONLY_REDIS=redis://127.0.0.1:1/0")
 	state := filepath.Join(t.TempDir(), "state")
 	h.env = append(h.env, "ONCEONLY_STATE_DIR="+state)
-	for _, kept := range []string{"a.1.json", "b.1.json", ".new-1", "undelivered/c.1.json"} {
+	for _, kept := range []string{"a.1.json", "b.1.json", ".onceonly-1", "undelivered/c.1.json"} {
 		file := filepath.Join(state, kept)
 		if os.MkdirAll(filepath.Dir(file), 0o700) != nil || os.WriteFile(file, nil, 0o600) != nil {
 			t.Fatal(file)

@@ -81,9 +81,17 @@ func (s *spool) file(e end) string {
 // drop removes an end that the ledger has.
 func (s *spool) drop(e end) { os.Remove(s.file(e)) }
 
-// writeWhole writes a file so that after a crash it is there in full or not at all.
+const unfinished = ".onceonly-*" // a file that is being written
+
+// writeWhole writes a file so that after a crash it is there in full or not at all. What others that were killed have left
+// goes.
 func writeWhole(name string, text []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	for _, old := range filesIn(filepath.Dir(name), unfinished) {
+		if info, err := os.Stat(old); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.Remove(old)
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), unfinished)
 	if err != nil {
 		return err
 	}
@@ -96,6 +104,15 @@ func writeWhole(name string, text []byte, mode os.FileMode) error {
 		return err
 	}
 	return syncDir(filepath.Dir(name))
+}
+
+// filesIn are the files of a directory whose names match; of one that cannot be read, none.
+func filesIn(dir, pattern string) []string {
+	names, _ := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
+	}
+	return names
 }
 
 func syncDir(name string) error {
@@ -131,7 +148,7 @@ func keptEnds(dir string) (n int, oldest int64, err error) {
 
 // deliverFirst delivers, unless a signal that asks to stop comes first.
 func (r *run) deliverFirst() *exit {
-	files, _ := filepath.Glob(filepath.Join(r.spool.dir, "*.json"))
+	files := filesIn(r.spool.dir, "*.json")
 	if len(files) == 0 {
 		return nil
 	}
