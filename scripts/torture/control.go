@@ -62,7 +62,8 @@ func (t *torture) tryControl(c control, allowed time.Duration) (string, error) {
 			return "", err
 		}
 		if v.found(c.shows...) {
-			return fmt.Sprintf("caught in %v by %s", time.Since(began).Round(time.Second), broken(v)), nil
+			return fmt.Sprintf("caught in %v by %s, overlaps %s", time.Since(began).Round(time.Second), broken(v),
+				spread(v.figures.overlaps)), nil
 		}
 		if time.Since(began) > allowed {
 			return "", fmt.Errorf("control %q not caught in %d scenes, %v", c.name, scenes, time.Since(began).Round(time.Second))

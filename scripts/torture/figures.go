@@ -26,13 +26,20 @@ type figures struct {
 	undecided  int
 	inTime     int // slots that were done before anybody asked for them again
 	overlaps   []time.Duration
+	unguarded  []time.Duration // of these, those of a command that had no guard awake
 	takeovers  []time.Duration
 	delays     []time.Duration // from a command's end to that in the ledger
 	hits       map[string]int  // step -> kills
 	acts       map[string]int  // nemesis -> faults that took effect
 }
 
-func (f *figures) overlap(d time.Duration) { f.overlaps = append(f.overlaps, d) }
+// overlap counts a time in which two attempts of a job wrote.
+func (f *figures) overlap(d time.Duration, guarded bool) {
+	f.overlaps = append(f.overlaps, d)
+	if !guarded {
+		f.unguarded = append(f.unguarded, d)
+	}
+}
 
 // count fills in what the dossiers show; what the invariants counted is kept.
 func (s *scene) count(v figures, all []*dossier) figures {
@@ -143,6 +150,7 @@ func (f *figures) add(g figures) {
 	f.linear += g.linear
 	f.undecided += g.undecided
 	f.overlaps = append(f.overlaps, g.overlaps...)
+	f.unguarded = append(f.unguarded, g.unguarded...)
 	f.takeovers = append(f.takeovers, g.takeovers...)
 	f.inTime += g.inTime
 	f.delays = append(f.delays, g.delays...)

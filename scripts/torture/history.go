@@ -184,6 +184,13 @@ func (h *history) faulted(host string, from, to boot) bool {
 	})
 }
 
+// outOfMemory says whether the kernel may just have killed an onceonly, since its host had no memory left.
+func (h *history) outOfMemory(a *ask) bool {
+	return slices.ContainsFunc(h.faults, func(f *fault) bool {
+		return f.what == memoryFull && f.host == a.host && f.begin < a.ended && f.end > a.ended-boot(time.Second)
+	})
+}
+
 // stood says whether this machine stood still in that time, for so long that a renewal may have failed.
 func (h *history) stood(from, to boot) bool {
 	return slices.ContainsFunc(slices.Concat(h.stalls, h.slow), func(x stall) bool {

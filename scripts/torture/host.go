@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// A host has a name, a state directory and a network of its own, and the crontab lines that all have.
+// A host has a name, a state directory and a network of its own, in namespaces where the machine allows, and the crontab
+// lines that all have.
 type host struct {
 	name    string
 	net     *network
+	memory  *memory // nil: not bounded
 	state   string
 	program string
 	url     string
@@ -42,11 +44,14 @@ const (
 )
 
 func (l *line) args(h *host, slot, self string) []string {
-	args := []string{"run", "--job", l.job, "--date", slot, "--every", "day", "--host", h.name, "--lease", l.lease.String(),
+	args := []string{"run", "--job", l.job, "--date", slot, "--every", "day", "--lease", l.lease.String(),
 		"--attempts", strconv.Itoa(l.attempts), "--overlap", l.overlap, "--wait-max", l.waits.String(),
 		"--retry-delay", "50ms", "--redis-wait", l.patience.String(), "--kill-after", l.grace.String(),
 		"--exit-busy", strconv.Itoa(statusBusy), "--exit-done", strconv.Itoa(statusDone),
 		"--exit-failed", strconv.Itoa(statusFailed)}
+	if h.net.namespace == nil { // else it is the kernel's
+		args = append(args, "--host", h.name)
+	}
 	if l.standby {
 		args = append(args, "--standby")
 	}
@@ -73,9 +78,11 @@ func (h *host) start(s *scene, l *line, slot string, last bool) (*ask, *exec.Cmd
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	a := &ask{job: l.job, slot: slot, host: h.name, attempts: l.attempts, began: bootNow(), ended: never, last: last,
 		old: h.program != s.program}
-	if err := cmd.Start(); err != nil {
+	h.net.namespace.do(func() { err = cmd.Start() })
+	if err != nil {
 		return nil, nil, err
 	}
+	h.memory.bound(cmd.Process.Pid)
 	a.pid = cmd.Process.Pid
 	s.history.addAsk(a)
 	return a, cmd, nil
@@ -91,6 +98,9 @@ func (a *ask) await(s *scene, cmd *exec.Cmd) {
 	a.status = status.ExitStatus()
 	if status.Signaled() {
 		a.status = 128 + int(status.Signal())
+	}
+	if status.Signaled() && status.Signal() == syscall.SIGKILL && a.killed == 0 && s.history.outOfMemory(a) {
+		a.killed = a.ended
 	}
 	name := cmd.Stderr.(*os.File).Name()
 	text, _ := os.ReadFile(name)

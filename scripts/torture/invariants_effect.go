@@ -96,14 +96,15 @@ func (d *dossier) judgeOverlap(v *verdict) {
 			if w.writes == 0 || later.writes == 0 || later.first > w.last {
 				continue
 			}
-			by := min(w.last, later.last).sub(later.first)
+			by, guarded := min(w.last, later.last).sub(later.first), w.excused == "" && later.excused == ""
 			switch {
-			case d.lossy || d.stepped || w.excused != "" || later.excused != "":
+			case d.lossy || d.stepped || !guarded:
 				v.excused["I3"]++
-				v.figures.overlap(by)
+				v.figures.overlap(by, guarded)
 			case d.stalled(w):
 				v.figures.stalled++
 			default:
+				v.figures.overlap(by, guarded)
 				v.violated("I3", "%s: %s attempt %d (%s) and %s attempt %d (%s) wrote at once for %v", d.line.job, w.slot,
 					w.attempt, w.who(), later.slot, later.attempt, later.who(), by.Round(time.Millisecond))
 				v.because(d, later.first, w.run, later.run)

@@ -26,7 +26,7 @@ func main() {
 	if status, ok := played(os.Args); ok {
 		os.Exit(status)
 	}
-	if status, ok := inOwnMounts(); ok {
+	if status, ok := inOwnWorld(); ok {
 		os.Exit(status)
 	}
 	os.Exit(tortureMain())
@@ -34,7 +34,7 @@ func main() {
 
 // played is what this program does when it is called as an actor of its own play.
 func played(args []string) (int, bool) {
-	if len(args) != 2 || os.Getenv(envHook) == "" && args[1] != "hog" {
+	if len(args) != 2 || os.Getenv(envHook) == "" && args[1] != "hog" && args[1] != "glutton" {
 		return 0, false
 	}
 	switch args[1] {
@@ -44,6 +44,8 @@ func played(args []string) (int, bool) {
 		return workMain(), true
 	case "hog":
 		return hogMain(), true
+	case "glutton":
+		return gluttonMain(), true
 	}
 	return 0, false
 }

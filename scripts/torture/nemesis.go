@@ -31,7 +31,7 @@ var nemeses = []*nemesis{
 	{"N7", "Redis refuses, pauses, is busy", []string{alone, appended}, (*scene).refuse, 1500 * time.Millisecond},
 	{"N7-lossy", "lock deleted, database emptied", []string{alone, appended}, (*scene).empty, 3 * time.Second},
 	{"N8", "Redis's clock stepped, too fast, too slow", []string{alone}, (*scene).stepClock, 2 * time.Second},
-	{"N10", "processors taken, state directory full", nil, (*scene).exhaust, 2 * time.Second},
+	{"N10", "processors, memory, state directory taken", nil, (*scene).exhaust, 2 * time.Second},
 	{"N11", "two versions of onceonly at once", nil, (*scene).mix, 0},
 }
 
@@ -142,10 +142,13 @@ func (s *scene) partition(r *rand.Rand) {
 		return
 	}
 	name, hosts := s.anyHosts(r)
-	w := pick(r, weather{refuse: true}, weather{noRequests: true, noReplies: true}, weather{noRequests: true},
-		weather{noReplies: true})
+	ways := []weather{{refuse: true}, {noRequests: true, noReplies: true}, {noRequests: true}, {noReplies: true}}
+	if hosts[0].net.namespace != nil {
+		ways = append(ways, weather{down: true})
+	}
+	w := pick(r, ways...)
 	what := map[weather]string{{refuse: true}: "refused", {noRequests: true, noReplies: true}: "cut off",
-		{noRequests: true}: "requests lost", {noReplies: true}: "replies lost"}[w]
+		{noRequests: true}: "requests lost", {noReplies: true}: "replies lost", {down: true}: "interface down"}[w]
 	s.bring(r, name, hosts, what, w, "N3")
 }
 

@@ -15,14 +15,17 @@ import (
 
 func ctxNow() context.Context { return context.Background() }
 
-const hogs = 8 // processes that want a processor each
+const hogs = 32 // processes that want a processor each
 
-// exhaust takes the processors, or the state directory's room, or both.
+// exhaust takes the processors, a host's memory, or its state directory's room, or some of these.
 func (s *scene) exhaust(r *rand.Rand) {
-	what := r.IntN(3)
-	if what > 0 {
+	h := pick(r, s.hosts...)
+	what := 1 + r.IntN(7)
+	if s.brief {
+		what = 7
+	}
+	if what&1 != 0 {
 		s.full = true
-		h := pick(r, s.hosts...)
 		ended := s.history.begin("N10", h.name, "state directory full")
 		defer ended()
 		defer h.fill()()
@@ -30,7 +33,12 @@ func (s *scene) exhaust(r *rand.Rand) {
 			s.history.acted("N10")
 		}
 	}
-	if what < 2 {
+	if what&2 != 0 && h.memory != nil {
+		ended := s.history.begin("N10", h.name, memoryFull)
+		defer ended()
+		defer h.memory.exhaust(s)()
+	}
+	if what&4 != 0 {
 		ended := s.history.begin("N10", "", "processors taken")
 		defer ended()
 		for range hogs {
@@ -56,7 +64,7 @@ func hogMain() int {
 // fill lets nothing more be written into the state directory until the function that it returns is called: a full file
 // system where one can be mounted, else a file in the directory's place. What was in it comes back.
 func (h *host) fill() func() {
-	if os.Getenv(envMounts) != "" && syscall.Mount("torture", h.state, "tmpfs", 0, "size=64k,mode=700") == nil {
+	if os.Getenv(envWorld) != "" && syscall.Mount("torture", h.state, "tmpfs", 0, "size=64k,mode=700") == nil {
 		os.WriteFile(filepath.Join(h.state, "full"), make([]byte, 1<<20), 0o600)
 		return func() { syscall.Unmount(h.state, syscall.MNT_DETACH) }
 	}

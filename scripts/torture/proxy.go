@@ -19,6 +19,7 @@ type weather struct {
 	refuse     bool          // connections are refused
 	noRequests bool          // what is sent gets lost; the connection stays
 	noReplies  bool          // what is answered gets lost
+	down       bool          // the interface is down: the kernel loses all, both ways
 	delay      time.Duration // each way
 	half       bool          // replies are cut in the middle, and the connection with them
 	nemesis    string        // that has brought it
@@ -26,8 +27,9 @@ type weather struct {
 
 // A network is a host's way to the servers.
 type network struct {
-	host  string
-	watch watcher
+	host      string
+	namespace *namespace // nil: the machine allows none
+	watch     watcher
 
 	mu      sync.Mutex
 	weather weather
@@ -61,22 +63,24 @@ type proxy struct {
 	listener net.Listener
 }
 
-func newNetwork(host string, w watcher) *network {
-	return &network{host: host, watch: w, proxies: map[int]*proxy{}, relays: map[*relay]bool{}}
+func newNetwork(host string, n *namespace, w watcher) *network {
+	return &network{host: host, namespace: n, watch: w, proxies: map[int]*proxy{}, relays: map[*relay]bool{}}
 }
 
-// reach returns the port by which the host reaches a server.
+// reach returns the port by which the host reaches a server: the same, where nobody else's ports are in its network.
 func (n *network) reach(target int) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p := n.proxies[target]; p != nil {
 		return p.port, nil
 	}
-	port, err := ports.Free()
-	if err != nil {
-		return 0, err
+	p := &proxy{network: n, target: target, port: target}
+	var err error
+	if n.namespace == nil {
+		if p.port, err = ports.Free(); err != nil {
+			return 0, err
+		}
 	}
-	p := &proxy{network: n, target: target, port: port}
 	if err := p.listen(); err != nil {
 		return 0, err
 	}
@@ -84,14 +88,12 @@ func (n *network) reach(target int) (int, error) {
 	return p.port, nil
 }
 
-func (p *proxy) listen() error {
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port))
-	if err != nil {
-		return err
+func (p *proxy) listen() (err error) {
+	p.network.namespace.do(func() { p.listener, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(p.port)) })
+	if err == nil {
+		go p.accept(p.listener)
 	}
-	p.listener = l
-	go p.accept(l)
-	return nil
+	return err
 }
 
 func (p *proxy) accept(l net.Listener) {
@@ -137,11 +139,14 @@ func (n *network) turn(w weather) {
 	if n.closed {
 		return
 	}
+	if (w.refuse || w.down) && len(n.relays) > 0 {
+		defer n.watch.acted(w.nemesis)
+	}
+	if w.down != before.down {
+		n.namespace.do(func() { setLink(!w.down) })
+	}
 	switch {
 	case w.refuse && !before.refuse:
-		if len(n.relays) > 0 {
-			defer n.watch.acted(w.nemesis)
-		}
 		n.shut()
 	case !w.refuse && before.refuse:
 		for _, p := range n.proxies {

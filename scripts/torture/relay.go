@@ -91,7 +91,7 @@ func (r *relay) down() {
 			return
 		case w.noReplies:
 			n.watch.acted(w.nemesis)
-		default:
+		default: // an interface that is down may yet come up in time
 			q.delivered = bootNow()
 			r.client.Write(raw)
 		}
@@ -125,7 +125,7 @@ func (r *relay) abandon() {
 }
 
 // translate puts the host's own ports in place of the servers' where a Sentinel or a cluster node tells of them: all
-// have five digits. So a host cannot get past its proxies.
+// have five digits. So a host cannot get past its proxies, also where it has no network of its own.
 func (r *relay) translate(q *request, raw []byte) []byte {
 	if q.state != "SENTINEL" && q.state != "CLUSTER" && !strings.HasSuffix(q.state, "SUBSCRIBE") {
 		return raw

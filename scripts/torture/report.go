@@ -119,8 +119,8 @@ func (r *report) printNemeses(w io.Writer) {
 	fmt.Fprintf(w, "\n%d slots, %.1f%% done before they were asked for again, %.2f%% uncertain; %d stale ends; "+
 		"%d questions linearizable, %d histories undecided\n", all.slots, percent(all.inTime), percent(all.uncertain), all.stale,
 		all.linear, all.undecided)
-	fmt.Fprintf(w, "median, 99%%, worst: overlaps %s; from a command's end to that in the ledger %s\n", spread(all.overlaps),
-		spread(all.delays))
+	fmt.Fprintf(w, "median, 99%%, worst: overlaps %s, of these %d without a guard %s; from a command's end to that in the ledger %s\n",
+		spread(all.overlaps), len(all.unguarded), spread(all.unguarded), spread(all.delays))
 }
 
 // printLegend says what the nemeses are, and how often each has taken effect.

@@ -95,7 +95,7 @@ func (t *stage) newScene(p *plan) (*scene, error) {
 	}
 	for i := range p.hosts {
 		if err := s.addHost(fmt.Sprintf("h%d", i)); err != nil {
-			s.topology.stop()
+			s.clear()
 			return nil, err
 		}
 	}
@@ -109,7 +109,12 @@ func (t *stage) newScene(p *plan) (*scene, error) {
 }
 
 func (s *scene) addHost(name string) error {
-	h := &host{name: name, net: newNetwork(name, s.traps), program: s.program, state: filepath.Join(s.dir, name)}
+	h := &host{name: name, net: newNetwork(name, newNamespace(name), s.traps), program: s.program,
+		state: filepath.Join(s.dir, name)}
+	s.hosts = append(s.hosts, h)
+	if slices.Contains(s.nemeses, "N10") {
+		h.memory = newMemory(fmt.Sprintf("torture-%d-%d-%s", os.Getpid(), s.number, name))
+	}
 	if s.old != "" && s.random.IntN(2) == 0 {
 		h.program = s.old
 	}
@@ -123,7 +128,6 @@ func (s *scene) addHost(name string) error {
 	if s.loose {
 		h.env = append(h.env, envLoose+"=1")
 	}
-	s.hosts = append(s.hosts, h)
 	return err
 }
 
@@ -206,6 +210,10 @@ func (s *scene) clear() {
 	}
 	s.work.Wait()
 	s.topology.stop()
+	for _, h := range s.hosts {
+		h.net.namespace.close()
+		h.memory.remove()
+	}
 	s.stage.mu.Lock()
 	delete(s.stage.scenes, s.number)
 	s.stage.mu.Unlock()

@@ -105,12 +105,26 @@ func (t *torture) open(dir, fast string) error {
 			t.report.failed = append(t.report.failed, "N8: no compiler")
 		}
 	}
+	t.probe()
 	redis, _ := exec.Command("redis-server", "--version").Output() // Redis server v=7.0.15 …
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	_, rest, _ := strings.Cut(string(redis), "v=")
 	t.report.versions = fmt.Sprintf("onceonly %s, Redis %s, PostgreSQL %s, Linux %s", commit(t.root),
 		strings.Join(strings.Fields(rest)[:min(1, len(rest))], ""), t.stage.judge.version(), strings.TrimSpace(string(kernel)))
 	return nil
+}
+
+// probe notes what this machine has not for hosts.
+func (t *torture) probe() {
+	n, m := newNamespace("probe"), newMemory(fmt.Sprintf("torture-%d-probe", os.Getpid()))
+	if n == nil {
+		t.report.skipped = append(t.report.skipped, "a network and a name of each host's own: not allowed here")
+	}
+	if m == nil {
+		t.report.skipped = append(t.report.skipped, "N10: memory: control groups are not to be had here")
+	}
+	n.close()
+	m.remove()
 }
 
 func (t *torture) close() {

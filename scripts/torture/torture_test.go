@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if status, ok := played(os.Args); ok {
 		os.Exit(status)
 	}
+	if status, ok := inOwnWorld(); ok {
+		os.Exit(status)
+	}
 	os.Exit(m.Run())
 }
 
