@@ -20,7 +20,11 @@
 //	duration.go durations, read and shown         clock*.go   a clock that runs while the machine sleeps
 //	completion.go  words for the shells           version.go  which build this is
 //
-// What must be atomic is one Lua file each under scripts.
+// What must be atomic is one Lua file each under scripts. Go's runtime is told not to look once a second how many processors
+// a container may use: who waits needs none.
+//
+//go:debug containermaxprocs=0
+//go:debug updatemaxprocs=0
 package main
 
 import (
