@@ -1,6 +1,7 @@
 # make            the binary, ./onceonly
 # make demo       onceonly on three hosts, before your eyes; needs Go and make, nothing else
 # make test       installs what the tests need and is not there (scripts/setup), runs all of them
+# make one        some tests of the program, RUN=TestManual: all whose names hold that
 # make torture    onceonly on several hosts under every fault, judged afterwards; FOR=1h how long, SEED=words which faults
 # make bench      what a run costs, beside what else does the same; BENCH='-rounds 10 -only wall' how much of it
 # make check      what CI runs: test, and all that can be checked without running it
@@ -27,6 +28,11 @@ demo: build
 test:
 	scripts/setup
 	$(TEST) ./...
+
+RUN =
+
+one:
+	$(TEST) -run '$(RUN)' .
 
 FOR  = 5m
 SEED =
@@ -88,5 +94,5 @@ dist:
 clean:
 	rm -rf onceonly dist
 
-.PHONY: build demo test torture bench race check tools fmt vet staticcheck shellcheck manual install dist clean
+.PHONY: build demo test one torture bench race check tools fmt vet staticcheck shellcheck manual install dist clean
 .NOTPARALLEL:

@@ -18,6 +18,23 @@ const (
 	keepShort = 1000 // shorter ones
 )
 
+// A call is one use of run or explain: what was asked, by whom, about which slot.
+type call struct {
+	*settings
+	command  *command
+	line     line
+	slot     slot
+	zoneFrom string // where the zone comes from, for messages
+	asker    asker
+	wall     func() time.Time // the host's clock
+	now      time.Time        // when the call began
+	minute   string           // see question.Minute
+	arrears
+	server *server
+	ledger *ledger
+	spool  *spool
+}
+
 // newCall reads what run and explain are called with: command, slot, who asks, and where. Everything that can be wrong
 // with the words is found here, before anything is sent. Wall is the host's clock.
 func newCall(words []string, dashed bool, s *settings, wall func() time.Time) (*call, error) {
@@ -46,7 +63,7 @@ func readCall(words []string, dashed bool, s *settings, wall func() time.Time,
 	if err := c.findSlot(environ); err != nil {
 		return nil, err
 	}
-	return c, c.defaults()
+	return c, c.complete()
 }
 
 // reach finds the ledger, and where what cannot be told to it is kept. Nothing is sent yet.
@@ -96,8 +113,9 @@ func (c *call) findSlot(environ func(string) (string, bool)) error {
 	return err
 }
 
-// defaults are those that depend on how long a slot is. With --keep there must be room for what is caught up with.
-func (c *call) defaults() error {
+// complete fills in what was not said and depends on how long a slot is. With --keep there must be room for what is caught
+// up with.
+func (c *call) complete() error {
 	length := c.line.length()
 	if c.settings.lease == 0 {
 		c.settings.lease = max(min(5*time.Minute, length/2), 15*time.Second)

@@ -33,12 +33,12 @@ func newCallAt(t *testing.T, now time.Time, options map[string]string, words ...
 // luaCall is what a crontab line calls, in this process.
 func luaCall(t *testing.T, rdb redis.UniversalClient, lease time.Duration, argv ...string) *call {
 	t.Helper()
-	s := defaults()
+	s := initial()
 	s.namespace, s.lease, s.redisWait = namespaceOf(t), lease, 10*time.Second
 	c := &call{settings: s, command: &command{argv: argv, job: "invoice"}, line: line{every: daily, zone: time.UTC},
 		asker: asker{Host: "web-1", PID: 1, User: "root", Version: "1"}, server: &server{}, ledger: &ledger{rdb, s.namespace},
 		wall: time.Now, now: time.Now(), spool: &spool{dir: t.TempDir()}}
-	c.defaults()
+	c.complete()
 	c.server.open.Store(true)
 	var err error
 	if c.slot, err = c.line.at(time.Now()); err != nil {

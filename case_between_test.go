@@ -70,7 +70,7 @@ func wantCaughtUp(t *testing.T, ended <-chan caughtUp, status int, says string) 
 }
 
 // A catch-up slot that another host has left uncertain, failed, done or paused meanwhile is told as such, and stops none of
-// the others. (DESIGN §4, ruling 4)
+// the others.
 func TestCaseCatchUpSlotTaken(t *testing.T) {
 	t.Parallel()
 	silent := func(*backlog) string { return "" }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Redis Cluster. (DESIGN §2, §8)
+// Redis Cluster.
 
 // SH-26: a cluster: every key of a job lies in one hash slot, whatever its name. A run, a second host, the status.
 func TestClusterOfOne(t *testing.T) {

@@ -91,7 +91,7 @@ func TestCaseCannotStart(t *testing.T) {
 }
 
 // The next host that asks runs what the first could not start, also with one attempt; and it is attempt 1, for a command
-// that never began used none up. A real failure after it does. (SH-38, DESIGN §4)
+// that never began used none up. A real failure after it does. (SH-38)
 func TestCaseCannotStartUsesNoAttempt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -148,7 +148,6 @@ func TestCaseChildIgnored(t *testing.T) {
 }
 
 // What a command leaves running in the background is its own affair: onceonly does not wait for it, and does not end it.
-// (DESIGN §5)
 func TestCaseBackgroundIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	dir, life := t.TempDir(), newLifeline(t)

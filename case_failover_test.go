@@ -13,7 +13,7 @@ import (
 )
 
 // The master freezes with a question under way, and the Sentinels make another one, which never sees that question. What the
-// old one makes of it when it comes back is lost with the rest that it wrote alone. (DESIGN §5)
+// old one makes of it when it comes back is lost with the rest that it wrote alone.
 
 // freeze stops the master for as long as the Sentinels take to make another, and returns what lets it go on.
 func (w *sentinels) freeze(t *testing.T) (thaw func()) {

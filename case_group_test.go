@@ -111,7 +111,6 @@ func TestCaseNothingOfTheGroupIsLeft(t *testing.T) {
 }
 
 // As process 1 of a container, onceonly reaps what it inherits while the command runs, and the command's status is its own.
-// (DESIGN §5)
 func TestCaseProcessOne(t *testing.T) {
 	t.Parallel()
 	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}

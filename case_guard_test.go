@@ -45,7 +45,7 @@ func guardOf(t *testing.T, group int, before ...int) (pid int) {
 }
 
 // onceonly alone is killed with -9. Its guard sees that the whole group is dead, also a grandchild that is deaf to TERM,
-// and the next host takes over after it. (SH-04, DESIGN §1, §5)
+// and the next host takes over after it. (SH-04)
 //
 // Manual: the host dies, or onceonly is killed
 func TestGuardOnceonlyKilled(t *testing.T) {
@@ -155,7 +155,7 @@ func TestGuardSecondKills(t *testing.T) {
 }
 
 // Redis goes away for good: TERM a quarter of the lease before KILL, however long the grace, and KILL before the lease is
-// over. The guard has the same deadline, and still it is onceonly that says why. (DESIGN §5)
+// over. The guard has the same deadline, and still it is onceonly that says why.
 func TestGuardAndOnceonlyAgree(t *testing.T) {
 	t.Parallel()
 	px, log := newProxy(t, shared.address()), filepath.Join(t.TempDir(), "log")
@@ -202,7 +202,7 @@ func TestGuardKilledInTheFirstSecond(t *testing.T) {
 }
 
 // onceonly is frozen, and meanwhile the command ends by itself, in time. When onceonly wakes, its lease is over, and nobody
-// has begun since: the command was not stopped, it has succeeded, so the slot is done. (DESIGN §4: failed is …)
+// has begun since: the command was not stopped, it has succeeded, so the slot is done.
 func TestGuardFrozenWhileTheCommandEnds(t *testing.T) {
 	t.Parallel()
 	e, h := newEnder(t), newHost(t, "web-1")

@@ -17,7 +17,7 @@ import (
 
 // The environment and whatever else a command gets from who starts it: it is as without onceonly.
 
-// The command is the leader of a process group of its own, in the session of its caller. (DESIGN §5)
+// The command is the leader of a process group of its own, in the session of its caller.
 func TestCaseProcessGroup(t *testing.T) {
 	t.Parallel()
 	r := newHost(t, "web-1").run(caseRun("group", "", "cat", "/proc/self/stat")...)
@@ -30,7 +30,7 @@ func TestCaseProcessGroup(t *testing.T) {
 }
 
 // Working directory, umask, priority, limits, ignored and blocked signals, rights: as without onceonly.
-// (SH-45, DESIGN §1.6)
+// (SH-45)
 func TestCaseInherited(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")
@@ -56,7 +56,7 @@ func TestCaseInherited(t *testing.T) {
 	}
 }
 
-// A working directory that is gone, or that may not be read, keeps nothing from running. (DESIGN §1.6)
+// A working directory that is gone, or that may not be read, keeps nothing from running.
 func TestCaseWorkingDirectoryGone(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", append([]string{"-c", `mkdir x && cd x && rmdir ../x && exec "$@"`, "sh", binary}, caseRun("gone", "", "echo", "here")...)...)
@@ -67,7 +67,7 @@ func TestCaseWorkingDirectoryGone(t *testing.T) {
 }
 
 // The command's environment is its caller's and nine variables, each once; what an outer onceonly handed down is replaced.
-// Cron's few variables are enough, also none, and names in UTF-8 need no locale. (SH-56, DESIGN §6)
+// Cron's few variables are enough, also none, and names in UTF-8 need no locale. (SH-56)
 func TestCaseEnvironment(t *testing.T) {
 	t.Parallel()
 	redis := []string{"--redis", shared.url(), "--namespace", namespaceOf(t), "--tz", "UTC", "--host", "web-1"}

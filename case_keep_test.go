@@ -7,7 +7,7 @@ import (
 )
 
 // A job's line keeps more slots than a run by hand would: nothing of its history is forgotten when somebody runs a slot
-// again with --date, who cannot know what stands in the crontab. (DESIGN §2)
+// again with --date, who cannot know what stands in the crontab.
 func TestCaseKeepByHand(t *testing.T) {
 	t.Parallel()
 	h, slots := newHost(t, "web-1"), int64(0)

@@ -34,7 +34,7 @@ func stopper(life *lifeline, log string, ends bool) []string {
 }
 
 // The lease is renewed as long as the command runs, and a server that stands still for a while loses nothing: nobody else
-// begins, the command is not stopped. (DESIGN §5)
+// begins, the command is not stopped.
 func TestCaseLeaseIsRenewed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -110,7 +110,7 @@ func atOnce[T any](things []T, do func(T)) {
 }
 
 // Redis is gone for good. The command is told TERM, and is dead, with all its processes, before the lease ends, also if
-// it does not listen; exit 75, one line that warned and one that says why. (DESIGN §5)
+// it does not listen; exit 75, one line that warned and one that says why.
 func TestCaseRedisGoneForGood(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(p *proxy){
@@ -148,7 +148,7 @@ func TestCaseRedisGoneForGood(t *testing.T) {
 }
 
 // Somebody else's value stands in the lock: the command is stopped at once, exit 75, and what is not ours is left as it
-// is, value and time. (DESIGN §5)
+// is, value and time.
 func TestCaseLeaseTakenOver(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -178,7 +178,7 @@ func TestCaseLeaseTakenOver(t *testing.T) {
 }
 
 // The lock is gone, and another host has begun before anybody noticed: the first is stopped and told to whom it lost; what
-// it reports does not overwrite the second's. (DESIGN §5, §8)
+// it reports does not overwrite the second's.
 func TestCaseLeaseLostToAnother(t *testing.T) {
 	t.Parallel()
 	life, log := newLifeline(t), filepath.Join(t.TempDir(), "log")
@@ -207,7 +207,7 @@ func TestCaseLeaseLostToAnother(t *testing.T) {
 }
 
 // The end cannot be written. Until the lease is over it is tried; then one line, and 74 if the command succeeded, else the
-// command's own status. (DESIGN §5)
+// command's own status.
 func TestCaseEndNotWritten(t *testing.T) {
 	t.Parallel()
 	atOnce([]string{"0 74 done", "3 3 exit 3"}, func(c string) {
@@ -250,7 +250,7 @@ func (e *ender) end(t *testing.T) {
 	e.life.cut(t)
 }
 
-// Redis comes back while the lease still lasts: the end is written, and the status is the command's. (DESIGN §5)
+// Redis comes back while the lease still lasts: the end is written, and the status is the command's.
 func TestCaseEndWrittenLate(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"0", "3"} {
@@ -272,7 +272,7 @@ func TestCaseEndWrittenLate(t *testing.T) {
 	}
 }
 
-// A Redis that dies and comes back with its data is the same one: the command goes on, and its end is written. (DESIGN §5)
+// A Redis that dies and comes back with its data is the same one: the command goes on, and its end is written.
 func TestCaseRedisRestarts(t *testing.T) {
 	t.Parallel()
 	r, e := newRedis(t, "--appendonly", "yes"), newEnder(t)

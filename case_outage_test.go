@@ -81,7 +81,7 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 }
 
 // Redis is cut off at a random moment, in one of several ways, from a command that is deaf to TERM. Its last sign of life
-// comes before the first of its successor. (DESIGN §1, §5)
+// comes before the first of its successor.
 //
 // Manual: the host is cut off from Redis
 func TestCaseCutOffAtRandom(t *testing.T) {

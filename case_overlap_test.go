@@ -63,7 +63,7 @@ func TestYesterdayStillRunningSkip(t *testing.T) {
 }
 
 // A slot of a day or longer waits, a shorter one is skipped; --wait-max bounds the wait, and the last line says for whom and
-// how long. (DESIGN 2, 4)
+// how long.
 func TestOverlapByLength(t *testing.T) {
 	t.Parallel()
 	first := newHost(t, "web-1").hold(filepath.Join(t.TempDir(), "log"), "run", "--job", "sync", "--every", "day", "--date", "2025-05-01")

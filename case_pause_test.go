@@ -114,7 +114,7 @@ func TestPauseUntil(t *testing.T) {
 	}
 }
 
-// What was due while the job was paused, and that nobody asked for, has not been missed. (DESIGN §4)
+// What was due while the job was paused, and that nobody asked for, has not been missed.
 func TestPausedIsNotMissed(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")

@@ -255,7 +255,7 @@ func TestResolveRefused(t *testing.T) {
 	shared.rdb.Set(ctx, k[0], strings.Repeat("0", 32)+"web-2:1", time.Minute)
 	h.run("resolve", "lost", "--date", caseDay, "--reopen", "--reason", "x").want(t, exitNotDone, "onceonly: lost "+caseDay+
 		": not settled: somebody holds the job\nonceonly: hint: wait for its end, or onceonly stop lost --reason TEXT\n")
-	odd := (&hand{settings: defaults(), job: "j"}).resolved(&jobState{job: "j", chosen: &slotState{name: caseDay}}, &resolveReply{Verdict: "odd"})
+	odd := (&hand{settings: initial(), job: "j"}).resolved(&jobState{job: "j", chosen: &slotState{name: caseDay}}, &resolveReply{Verdict: "odd"})
 	if e, ok := odd.(*exit); !ok || e.status != exitBug || e.msg != "j "+caseDay+`: not settled: unknown verdict "odd"` {
 		t.Errorf("%v", odd)
 	}

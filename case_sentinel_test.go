@@ -19,7 +19,7 @@ import (
 	"onceonly/scripts/ports"
 )
 
-// Redis Sentinel. (DESIGN §2, §8)
+// Redis Sentinel.
 
 // Sentinels are a master with a replica, and three that watch them.
 type sentinels struct {

@@ -14,7 +14,7 @@ import (
 // more often than its slot.
 
 // One shape at a time: a slot that overlaps in time with one of another name is refused, whichever came first; what overlaps
-// with nothing runs. (DESIGN 3)
+// with nothing runs.
 func TestOneShapeAtATime(t *testing.T) {
 	t.Parallel()
 	const day, hour = "2025-06-10", "2025-06-10T14:30:00Z"

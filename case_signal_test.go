@@ -97,7 +97,7 @@ func TestCaseTermIsWaitedFor(t *testing.T) {
 }
 
 // Every signal that is passed on reaches every process of the command's group once; a command that ends with 0 after USR1,
-// USR2, CONT or WINCH has done its work. (SH-41, DESIGN §5)
+// USR2, CONT or WINCH has done its work. (SH-41)
 func TestCaseSignalsArePassedOn(t *testing.T) {
 	t.Parallel()
 	p, logs, end := startSignals(t, "ok")
@@ -139,7 +139,7 @@ func pass(t *testing.T, p *caseProc, s syscall.Signal, sent, logs []string) []st
 }
 
 // Told to stop, a command may end with its work half done and status 0: that is a failure, and onceonly's status is 75;
-// any other status is the command's own. Either way this process tries no further attempt. (DESIGN §11.13)
+// any other status is the command's own. Either way this process tries no further attempt.
 func TestCaseInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM} {
@@ -166,7 +166,7 @@ func TestCaseInterrupted(t *testing.T) {
 	}
 }
 
-// A second INT or TERM means KILL, and that to the whole group. (DESIGN §5)
+// A second INT or TERM means KILL, and that to the whole group.
 func TestCaseSecondTermKills(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]syscall.Signal{{unix.SIGTERM, unix.SIGTERM}, {unix.SIGINT, unix.SIGINT}, {unix.SIGINT, unix.SIGTERM}} {
@@ -196,7 +196,7 @@ func TestCaseSecondTermKills(t *testing.T) {
 	}
 }
 
-// Told to stop before the command begins, onceonly starts nothing and ends with 128+n. (DESIGN §7)
+// Told to stop before the command begins, onceonly starts nothing and ends with 128+n.
 func TestCaseToldBeforeTheCommand(t *testing.T) {
 	t.Parallel()
 	for s, status := range map[syscall.Signal]int{unix.SIGHUP: 129, unix.SIGINT: 130, unix.SIGTERM: 143} {
@@ -222,7 +222,7 @@ func TestCaseToldBeforeTheCommand(t *testing.T) {
 	}
 }
 
-// A signal that onceonly was started ignoring stays ignored: by it, and by the command. nohup is the known one. (DESIGN §5)
+// A signal that onceonly was started ignoring stays ignored: by it, and by the command. nohup is the known one.
 // The Go runtime has taken all others but these for itself before the first line of ours, and forgotten what they were.
 func TestCaseIgnoredStaysIgnored(t *testing.T) {
 	t.Parallel()
@@ -253,7 +253,7 @@ func TestCaseIgnoredStaysIgnored(t *testing.T) {
 }
 
 // TERM may come at any time: before the command, at its start, at its end. Whenever it comes, the lease is free afterwards,
-// no attempt is left without its end, and status and ledger tell the same. (SH-40, DESIGN §7)
+// no attempt is left without its end, and status and ledger tell the same. (SH-40)
 func TestCaseTermAtAnyTime(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")

@@ -195,7 +195,7 @@ func TestCaseTermWhileRedisIsSilent(t *testing.T) {
 	}
 }
 
-// TERM, and --redis-wait, count also while there is something to deliver and Redis is silent. (SH-47, DESIGN §2)
+// TERM, and --redis-wait, count also while there is something to deliver and Redis is silent. (SH-47)
 func TestSpoolDoesNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"TERM", "--redis-wait"} {

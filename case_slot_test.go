@@ -56,7 +56,7 @@ func TestHourTwiceAndSkipped(t *testing.T) {
 	}
 }
 
-// The command is told the name of its slot and its business date, for every kind of line. (DESIGN 3, ruling 8)
+// The command is told the name of its slot and its business date, for every kind of line.
 func TestSlotsAndBusinessDates(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1")

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The spool: how a run ended is not lost when Redis is away at its end. (DESIGN §1, §5)
+// The spool: how a run ended is not lost when Redis is away at its end.
 
 const durable = "--appendonly yes --appendfsync always"
 

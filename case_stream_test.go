@@ -295,7 +295,7 @@ func TestCaseStandardInput(t *testing.T) {
 }
 
 // The command's streams, and every other descriptor that was open, are those of who called: the same open files. None of
-// onceonly's own is among them. (SH-52, DESIGN §1.6)
+// onceonly's own is among them. (SH-52)
 func TestCaseDescriptors(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(t, "web-1"), t.TempDir()

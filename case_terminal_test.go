@@ -97,7 +97,7 @@ func (tty *terminal) expect(what string) {
 func (tty *terminal) typed(keys string) { io.WriteString(tty.master, keys) }
 
 // At a terminal the command can read what is typed, and when it is over the shell can: also through an onceonly inside an
-// onceonly, and when the command died. (SH-52, DESIGN §5)
+// onceonly, and when the command died. (SH-52)
 func TestCaseTerminal(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -121,7 +121,7 @@ func TestCaseTerminal(t *testing.T) {
 	}
 }
 
-// ^C is the command's, not onceonly's: it ends as without it, and the shell goes on. (DESIGN §5)
+// ^C is the command's, not onceonly's: it ends as without it, and the shell goes on.
 func TestCaseTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	tty := newTerminal(t, "sh", "-c", `trap : INT; $RUN tty -- cat; echo status-$?; read y; echo back-$y`)
@@ -169,7 +169,7 @@ func TestCaseOneSignal(t *testing.T) {
 }
 
 // ^Z stops the command and onceonly with it, so that the shell has its terminal; fg gives it back, and both go on. The lease
-// runs on meanwhile. (DESIGN §1.6)
+// runs on meanwhile.
 func TestCaseTerminalSuspended(t *testing.T) {
 	t.Parallel()
 	for k := range rounds(8, 50) { // whether onceonly stands still before it goes on is a matter of threads
@@ -200,7 +200,7 @@ func TestCaseTerminalSuspended(t *testing.T) {
 }
 
 // In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not
-// have had it without onceonly either. (DESIGN §1.6)
+// have had it without onceonly either.
 func TestCaseTerminalBackground(t *testing.T) {
 	t.Parallel()
 	end := filepath.Join(t.TempDir(), "end")

@@ -52,7 +52,7 @@ func TestCaseTimeout(t *testing.T) {
 }
 
 // A time-out is a failure like another: with attempts left the same process tries again, each attempt with the whole time;
-// a command that ends by itself in time is not touched. (DESIGN §2, §4)
+// a command that ends by itself in time is not touched.
 func TestCaseTimeoutPerAttempt(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
@@ -98,7 +98,7 @@ func TestCaseDeafToTerm(t *testing.T) {
 }
 
 // The time from TERM to KILL is the command's also where a shell stands above it, which TERM ends at once: what cleans up
-// has the time to do so. (DESIGN §2: --kill-after)
+// has the time to do so.
 func TestCaseGraceBelowAShell(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"timeout", "term"} {

@@ -20,7 +20,7 @@ import (
 	"onceonly/scripts/ports"
 )
 
-// TLS: whom onceonly trusts, who it is, whom it expects. (DESIGN §2)
+// TLS: whom onceonly trusts, who it is, whom it expects.
 
 // A tlsFolder holds an authority of its own, and what it signed.
 type tlsFolder struct {

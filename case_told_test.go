@@ -40,7 +40,7 @@ func yesterdayRuns(t *testing.T, job string) {
 	newHost(t, "web-2").hold(t.TempDir()+"/log", "run", "--job", job, "--every", "day", "--tz", "UTC", "--date", "2020-01-01")
 }
 
-// TERM ends every wait for Redis within about a second, with 143 and not a word. (DESIGN §7)
+// TERM ends every wait for Redis within about a second, with 143 and not a word.
 func TestCaseToldWhileRedisIsAsked(t *testing.T) {
 	t.Parallel()
 	for name, c := range tolds() {

@@ -16,7 +16,7 @@ import (
 )
 
 // Redis falls silent when the command is about to end: whether its end is written is asked for as long as the lease lasts, and
-// no longer, also where one request would be given more time. Then it is told that the ledger does not know. (DESIGN §5)
+// no longer, also where one request would be given more time. Then it is told that the ledger does not know.
 func TestCaseEndUnheard(t *testing.T) {
 	t.Parallel()
 	atOnce([]string{"0", "3"}, func(status string) {

@@ -129,7 +129,7 @@ func wrongValues() []mistake {
 			all = append(all, mistake{args: []string{"run", "--job", "j", option + "=" + v, "--", "echo", "ran"}, says: option})
 		}
 	}
-	for wrong, says := range map[string]string{ // as INTERFACE.md has them
+	for wrong, says := range map[string]string{ // word by word
 		"--job=-x":        `onceonly: --job "-x": a name is 1 to 200 bytes of printable UTF-8 and does not begin with "-"` + "\n",
 		"--every=7m":      "onceonly: --every 7m: 7m does not divide an hour\nonceonly: hint: for cron's */7 write --schedule '*/7 * * * *'\n",
 		"--every=daily":   `onceonly: --every "daily": not a period` + "\nonceonly: hint: day, week, month, hour, or a part of one such as 15m or 6h\n",

@@ -129,7 +129,7 @@ func TestCaseHelpExamples(t *testing.T) {
 	}
 }
 
-// A user who may not read the file of options, or the file of the URL, is told so, and nothing runs. (DESIGN §2)
+// A user who may not read the file of options, or the file of the URL, is told so, and nothing runs.
 func TestCaseUnreadableFile(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("/tmp", "case") // t.TempDir is for its owner alone

@@ -52,7 +52,7 @@ func TestHostsInDifferentZones(t *testing.T) {
 	in("web-6", "Mars/Olympus").run("run", "--job", "report", "--every", "day", "--", "false").wantLike(t, exitUsage, `onceonly: TZ "Mars/Olympus": .*`)
 }
 
-// One instant under two zones is one shape too many; zones that are the same by another name are one. (DESIGN 3)
+// One instant under two zones is one shape too many; zones that are the same by another name are one.
 func TestOneInstantTwoZones(t *testing.T) {
 	t.Parallel()
 	const at = "2025-06-10T05:00:00Z"

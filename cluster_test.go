@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A cluster of three masters, asked through any of them: each job lies on one of the three, and status sees them all. (DESIGN §8)
+// A cluster of three masters, asked through any of them: each job lies on one of the three, and status sees them all.
 func TestClusterOfThree(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -238,7 +238,7 @@ func TestCompletionIsWhole(t *testing.T) {
 				if got := ask(c.Name, "--"+o.name, ""); !slices.Contains(got, w) {
 					t.Errorf("%s --%s offers %q, not %s", c.Name, o.name, got, w)
 				}
-				if err := o.set(defaults(), w); err != nil {
+				if err := o.set(initial(), w); err != nil {
 					t.Errorf("--%s %s: %v", o.name, w, err)
 				}
 			}

@@ -70,7 +70,7 @@ func parseConfig(f *os.File, name string) (map[string]place, error) {
 		if i < 0 {
 			return nil, usage(fmt.Sprintf("%s:%d: no option %s", name, n, key), nearest(key, variables(known)))
 		}
-		if err := apply(known[i], defaults(), at); err != nil {
+		if err := apply(known[i], initial(), at); err != nil {
 			return nil, err
 		}
 		values[key] = at

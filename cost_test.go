@@ -11,7 +11,7 @@ import (
 )
 
 // What a run costs does not grow with what has run before: Redis is asked to do the same, and an entry takes a bounded
-// number of bytes. All of it is counted, no clock is asked. (DESIGN 10)
+// number of bytes. All of it is counted, no clock is asked.
 
 const mostEntryBytes = 400 // of the ledger, with what Redis needs to keep it
 

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,14 +22,18 @@ import (
 
 const cronMinutes = 5 // that are judged
 
-// A cronHost is a host name, a crontab folder and a mail system of its own, in namespaces of its own.
-type cronHost struct{ name, dir string }
+// A cronHost is a host name, a clock, a crontab folder and a mail system of its own, in namespaces of its own.
+type cronHost struct {
+	name, dir string
+	offset    string // of its clock
+}
 
 // cronFleet is what the hosts have in common: the crontab, and the folder into which its commands write.
 type cronFleet struct {
 	t     *testing.T
 	dir   string
 	hosts []*cronHost
+	clock string // the library that moves the clock of a program in C
 }
 
 func newCronFleet(t *testing.T) *cronFleet {
@@ -39,14 +45,20 @@ func newCronFleet(t *testing.T) *cronFleet {
 	if err != nil {
 		absent(t, "Debian's cron")
 	}
-	f := &cronFleet{t: t, dir: t.TempDir()}
+	clocks, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
+	if len(clocks) == 0 {
+		absent(t, "libfaketime")
+	}
+	f := &cronFleet{t: t, dir: t.TempDir(), clock: clocks[0]}
 	f.write("cron", 0o755, string(daemon))
+	buildShifted(t, filepath.Join(f.dir, "onceonly"))
 	f.program("tick", `echo "$ONCEONLY_SLOT $(hostname)" >>"$0.log"`)
-	f.program("fails", `echo "$ONCEONLY_SLOT $ONCEONLY_ATTEMPT" >>"$0.log"; echo "it fails on $(hostname)"; sleep 2; exit 1`)
-	f.program("long", `echo "START $ONCEONLY_SLOT $(date +%s)" >>"$0.log"; sleep 75; echo "END $ONCEONLY_SLOT $(date +%s)" >>"$0.log"`)
+	f.program("fails", `echo "$ONCEONLY_SLOT $ONCEONLY_ATTEMPT" >>"$0.log"; echo "it fails on $(hostname)"; sleep 8; exit 1`) // until the last clock is there
+	f.program("long", `unset LD_PRELOAD; echo "START $ONCEONLY_SLOT $(date +%s)" >>"$0.log"; sleep 75; echo "END $ONCEONLY_SLOT $(date +%s)" >>"$0.log"`)
 	f.program("percent", `echo "$ONCEONLY_SLOT $*" >>"$0.log"`)
-	for _, name := range []string{"web-1", "web-2", "web-3"} {
-		h := &cronHost{name, filepath.Join(f.dir, name)}
+	for n, offset := range []string{"+0s", "+5s", "-7s"} {
+		name := fmt.Sprint("web-", n+1)
+		h := &cronHost{name, filepath.Join(f.dir, name), offset}
 		for _, folder := range []string{"crontabs", "cron.d", "run", "sbin", "mail", "state"} {
 			if err := os.MkdirAll(filepath.Join(h.dir, folder), 0o755); err != nil {
 				t.Fatal(err)
@@ -71,9 +83,12 @@ func (f *cronFleet) program(name, script string) { f.write(name, 0o755, "#!/bin/
 
 // crontab is the same on every host, but for where a real host would have its own disk.
 func (f *cronFleet) crontab(h *cronHost) string {
-	return strings.NewReplacer("@DIR", f.dir, "@BIN", filepath.Dir(binary), "@URL", shared.url(), "@NAMESPACE", namespaceOf(f.t),
+	return strings.NewReplacer("@DIR", f.dir, "@CLOCK", f.clock, "@OFFSET", h.offset, "@URL", shared.url(), "@NAMESPACE", namespaceOf(f.t),
 		"@STATE", filepath.Join(h.dir, "state")).Replace(`MAILTO=root
-PATH=@BIN:/usr/bin:/bin
+PATH=@DIR:/usr/bin:/bin
+LD_PRELOAD=@CLOCK
+FAKETIME=@OFFSET
+CLOCK_OFFSET=@OFFSET
 ONCEONLY_REDIS=@URL
 ONCEONLY_NAMESPACE=@NAMESPACE
 ONCEONLY_STATE_DIR=@STATE
@@ -85,6 +100,49 @@ ONCEONLY_TZ=UTC
 `)
 }
 
+// buildShifted builds onceonly with a clock that is off by $CLOCK_OFFSET: no library moves that of a program in Go.
+func buildShifted(t *testing.T, program string) {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	caseTouch(t, filepath.Join(dir, "shifted.go"), `package main
+
+import (
+	"os"
+	"time"
+)
+
+func shiftedNow() time.Time {
+	offset, err := time.ParseDuration(os.Getenv("CLOCK_OFFSET"))
+	if err != nil {
+		panic(err)
+	}
+	return time.Now().Add(offset)
+}
+`)
+	replaced := map[string]string{filepath.Join(root, "shifted.go"): filepath.Join(dir, "shifted.go")}
+	for _, name := range []string{"main.go", "lock.go", "watch.go", "call.go"} { // in others it is a deadline
+		text, err := os.ReadFile(name)
+		if moved := strings.ReplaceAll(string(text), "time.Now", "shiftedNow"); err != nil || moved == string(text) {
+			t.Fatalf("%s asks no clock, %v", name, err)
+		} else {
+			caseTouch(t, filepath.Join(dir, name), moved)
+		}
+		replaced[filepath.Join(root, name)] = filepath.Join(dir, name)
+	}
+	overlay, _ := json.Marshal(map[string]any{"Replace": replaced})
+	caseTouch(t, filepath.Join(dir, "overlay.json"), string(overlay))
+	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-overlay",
+		filepath.Join(dir, "overlay.json"), "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // start starts a host's cron. All that it has started ends with it.
 func (f *cronFleet) start(h *cronHost) {
 	f.t.Helper()
@@ -94,7 +152,7 @@ func (f *cronFleet) start(h *cronHost) {
 		mount --bind "$1/cron.d" /etc/cron.d
 		mount --bind "$1/crontab" /etc/crontab
 		mount --bind "$1/run" /run
-		exec "$3" -f`, "sh", h.dir, h.name, filepath.Join(f.dir, "cron"))
+		exec env LD_PRELOAD="$4" FAKETIME="$5" "$3" -f`, "sh", h.dir, h.name, filepath.Join(f.dir, "cron"), f.clock, h.offset)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -81,7 +81,7 @@ func doctorCommand(stdout io.Writer) *cli.Command {
 
 // newDoctor reads the command line: only what is wrong there is a usage error, all else is a finding.
 func newDoctor(files []string, given, environ func(string) (string, bool)) (*doctor, error) {
-	d := &doctor{settings: defaults(), given: given, environ: environ, now: time.Now(), named: files,
+	d := &doctor{settings: initial(), given: given, environ: environ, now: time.Now(), named: files,
 		jobs: map[string]*taken{}, seen: map[string]bool{}}
 	for _, o := range doctorOptions {
 		if v, ok := given(o.name); ok {

@@ -242,7 +242,7 @@ func TestDoctorNothingRuns(t *testing.T) {
 			[]string{"no line of onceonly in the crontabs of this host"}},
 		{func(d *doctor) { d.refused("/etc/cron.d/shop", fs.ErrPermission) }, nil},
 	} {
-		d := &doctor{settings: defaults()}
+		d := &doctor{settings: initial()}
 		c.unread(d)
 		d.checkThatSomethingRuns()
 		var says []string

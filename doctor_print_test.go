@@ -58,7 +58,7 @@ func TestDoctorJSON(t *testing.T) {
 // Only FAIL is in colour, and only on a terminal.
 func TestDoctorColour(t *testing.T) {
 	t.Parallel()
-	d := &doctor{settings: defaults()}
+	d := &doctor{settings: initial()}
 	d.remark(failure, "memory", "x", "FAIL")
 	d.remark(warning, "disk", "y", "")
 	out := d.table(screen{columns: 80, terminal: true, colour: true})

@@ -192,8 +192,8 @@ func (s *lease) term(grace time.Duration) boot { return s.kill().add(-min(grace,
 
 func (s *lease) interval() time.Duration { return min(s.ttl/renewEvery, renewAtMost) }
 
-// retryInterval is the pause after a failed renewal.
-func (s *lease) retryInterval() time.Duration { return min(time.Second, s.ttl/20) }
+// renewalPause is the pause after a failed renewal.
+func (s *lease) renewalPause() time.Duration { return min(time.Second, s.ttl/20) }
 
 // A step is what redislock sends its scripts through: it takes the library's own source, sets it into a frame with ours,
 // and sends both as one EVAL. The library sees its own answer, and ours lies beside it.

@@ -9,7 +9,7 @@
 //	watch.go    while the command runs            child*.go   the command: start, signal, reap (guard.go)
 //	record.go   how an attempt ended              spool.go    ends kept on disk
 //	address.go  where Redis is, connecting        redis.go    asking it again; what an error means
-//	options.go  flag, environment                 config.go   the file of options
+//	options.go  flag, environment (value.go)      config.go   the file of options
 //	job.go      the command's words, the name     pg.go       job, token and run ID for PostgreSQL
 //	status*.go  what ran (history.go, table*.go)  explain.go  what run would do now
 //	operate.go  by hand: stop                     pause.go, resolve.go  by hand, likewise

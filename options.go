@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,7 +19,8 @@ var (
 // isURL says whether a value may hold a password, and is not to be repeated.
 func isURL(value string) bool { return strings.Contains(value, "://") }
 
-// settings are what the options say.
+// settings are what the options say. What nobody said is the zero value, unless initial has another; where zero can
+// also be said, from tells them apart.
 type settings struct {
 	job        string
 	every      string
@@ -73,7 +72,8 @@ type settings struct {
 	from       map[string]string // option -> where its value stands, for messages
 }
 
-func defaults() *settings {
+// initial are the settings before any option is read.
+func initial() *settings {
 	return &settings{every: "day", dayStart: "00:00", attempts: 1, namespace: "onceonly", exitFailed: exitNotDone, n: 7,
 		killAfter: 10 * time.Second, retryDelay: 30 * time.Second, catchUp: "none", catchUpMax: 10, from: map[string]string{}}
 }
@@ -185,7 +185,7 @@ func gather(options []*option, given func(name string) (string, bool), environ f
 	if err != nil {
 		return nil, err
 	}
-	s := defaults()
+	s := initial()
 	for _, o := range options {
 		at, found := find(o, given, environ, file)
 		if !found {
@@ -308,45 +308,4 @@ func nearer(a, b string) bool {
 		return 1
 	}
 	return rank(a) > rank(b)
-}
-
-func setBool(to *bool, v string) error {
-	switch strings.ToLower(v) {
-	case "1", "true", "yes", "on":
-		*to = true
-	case "0", "false", "no", "off":
-		*to = false
-	default:
-		return errors.New("neither yes nor no")
-	}
-	return nil
-}
-
-func setWord(to *string, v string, words ...string) error {
-	if !slices.Contains(words, v) {
-		return errors.New("not " + strings.Join(words, " or "))
-	}
-	*to = v
-	return nil
-}
-
-func setNumber(to *int, v string, low, high int) error {
-	n, err := strconv.Atoi(v)
-	if err != nil || n < low || n > high {
-		return fmt.Errorf("not a number from %d to %d", low, high)
-	}
-	*to = n
-	return nil
-}
-
-func setDuration(to *time.Duration, v string, least time.Duration) error {
-	d, err := parseDuration(v)
-	if err != nil {
-		return err
-	}
-	if d < least {
-		return fmt.Errorf("shorter than %v", least)
-	}
-	*to = d
-	return nil
 }

@@ -115,7 +115,13 @@ func caseStart(t *testing.T, cmd *exec.Cmd) *caseProc {
 	}
 	gone := make(chan struct{})
 	go func() { p.ended <- cmd.Wait(); close(gone) }()
-	t.Cleanup(func() { cmd.Process.Kill(); <-gone })
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		if <-gone; t.Failed() {
+			said, _ := os.ReadFile(p.err)
+			t.Logf("%q: %v, having said %q", cmd.Args, cmd.ProcessState, said)
+		}
+	})
 	return p
 }
 

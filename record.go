@@ -43,7 +43,7 @@ func (r *run) ending(w *watch, status syscall.WaitStatus, took time.Duration) en
 			e.State = "done"
 		}
 	}
-	e.Kept = e.State == "failed" && r.mayRetry(w)
+	e.Kept = e.State == "failed" && r.mayTryAgain(w)
 	return e
 }
 

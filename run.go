@@ -137,15 +137,15 @@ func (r *run) attempt() (e *exit, again bool) {
 	}
 	w := r.watch(child)
 	r.interrupted = w.interrupted
-	status := child.end(w.why != "" || w.interrupted || r.mayRetry(w))
+	status := child.end(w.why != "" || w.interrupted || r.mayTryAgain(w))
 	if w.why == "" && status.Signaled() && status.Signal() == syscall.SIGKILL && r.lease.kill().past() {
 		w.why = whyAway // the guard was faster
 	}
 	return r.record(w, status, time.Duration(bootNow()-started))
 }
 
-// mayRetry says whether a failure leaves this process another attempt: not after a signal or a lost lease.
-func (r *run) mayRetry(w *watch) bool {
+// mayTryAgain says whether a failure leaves this process another attempt: not after a signal or a lost lease.
+func (r *run) mayTryAgain(w *watch) bool {
 	return r.reply.Left > 0 && !w.interrupted && (w.why == "" || w.why == whyTimeout) && !r.rerun
 }
 

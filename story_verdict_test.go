@@ -10,7 +10,7 @@ import (
 
 // Stories of verdicts: who runs, who does not and why, and that a question which only wants to know hears the same.
 
-// TestLuaVerdicts holds begin.lua to DESIGN's table, row by row and in its order.
+// TestLuaVerdicts holds begin.lua to the table of verdicts, row by row and in its order.
 func TestLuaVerdicts(t *testing.T) {
 	t.Parallel()
 	tellLua(t, []luaStory{

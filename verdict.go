@@ -13,23 +13,6 @@ const skewTold = time.Minute // a clock that is off by less is nobody's business
 
 // What a verdict of the ledger means for whoever asked: an exit status, and words. run and explain use the same ones.
 
-// A call is one use of run or explain: what was asked, by whom, about which slot.
-type call struct {
-	*settings
-	command  *command
-	line     line
-	slot     slot
-	zoneFrom string // where the zone comes from, for messages
-	asker    asker
-	wall     func() time.Time // the host's clock
-	now      time.Time        // when the call began
-	minute   string           // see question.Minute
-	arrears
-	server *server
-	ledger *ledger
-	spool  *spool
-}
-
 // name is how messages call the slot.
 func (c *call) name() string { return c.command.job + " " + c.shown(c.slot.name) }
 

@@ -37,7 +37,7 @@ func waiterRequests(t *testing.T, r *redisServer) (all, evals int) {
 }
 
 // Two hundred hosts wait for the end of one run: they ask less than once in five seconds, are woken when it ends, and just one
-// of them runs. ONCEONLY_TEST_WAITERS=1m watches them for longer. (DESIGN 10)
+// of them runs. ONCEONLY_TEST_WAITERS=1m watches them for longer.
 func TestTwoHundredWaiters(t *testing.T) {
 	t.Parallel()
 	const n = 200

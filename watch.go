@@ -250,7 +250,7 @@ func (s *lease) keep(ctx context.Context, outage func(error)) error {
 			s.away.Store(true)
 			outage(err)
 		}
-		if pause = s.retryInterval(); failures == 1 {
+		if pause = s.renewalPause(); failures == 1 {
 			pause = 0
 		}
 	}

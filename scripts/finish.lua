@@ -1,5 +1,5 @@
 -- finish.lua writes how an attempt ended, once, whoever sends it and however often. redislock's release follows in the
--- same EVAL (release.lua), and only if this did not fail; a retry that keeps the lease sends it alone.
+-- same EVAL (release.lua), and only if this did not fail; an end that keeps the lease for another attempt is sent alone.
 -- KEYS  as in entry.lua
 -- ARGV  1 question (JSON):
 --   run_id try slot begins   which attempt of which slot

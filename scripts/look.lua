@@ -6,7 +6,7 @@
 -- Returns {time (ms), lock's value or '', its PTTL (ms), fence or '', meta (flat), briefs, entries (flat: slot, JSON),
 --   oldest slot or '', beginning of the job's first slot (ms) or '', hosts (flat), events (as XRANGE gives them)}
 --   briefs   newest first, seven words each: slot, its beginning, state as written, attempt, began, ended (ms; 0: unknown),
---            flags: h the lock is this attempt's, k kept for a retry, r resolved by hand, - none of these
+--            flags: h the lock is this attempt's, k kept for another attempt, r resolved by hand, - none of these
 --   entries  the newest, the holder's, and those asked for
 local LOCK, FENCE, LEDGER, SLOTS, LOG, META, HOSTS = unpack(KEYS)
 local clock = redis.call('TIME')
