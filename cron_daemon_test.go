@@ -135,11 +135,8 @@ func shiftedNow() time.Time {
 	}
 	overlay, _ := json.Marshal(map[string]any{"Replace": replaced})
 	caseTouch(t, filepath.Join(dir, "overlay.json"), string(overlay))
-	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-overlay",
-		filepath.Join(dir, "overlay.json"), "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := buildProgram(program, "-overlay", filepath.Join(dir, "overlay.json")); err != nil {
+		t.Fatal(err)
 	}
 }
 

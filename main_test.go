@@ -44,10 +44,8 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "onceonly")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fatal(fmt.Errorf("build: %v\n%s", err, out))
+	if err := buildProgram(binary); err != nil {
+		return fatal(err)
 	}
 	for _, v := range os.Environ() { // no setting of the caller's shell reaches a test
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ONCEONLY_") &&
@@ -194,6 +192,17 @@ func (r result) want(t *testing.T, status int, stderr string) {
 	if r.status != status || r.stderr != stderr {
 		t.Errorf("got %v\nwant status %d, stderr %q", r, status, stderr)
 	}
+}
+
+// buildProgram builds it as make does, with more flags.
+func buildProgram(name string, flags ...string) error {
+	build := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest",
+		"-o", name}, flags, []string{"."})...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %v\n%s", err, out)
+	}
+	return nil
 }
 
 // absent ends a test that needs something which is not here: skipped, but where CI runs it that is a failure.

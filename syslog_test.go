@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -29,12 +28,7 @@ func logBinary(t *testing.T) string {
 	t.Helper()
 	ofFolder.Do(func() {
 		ofFolder.program = filepath.Join(filepath.Dir(binary), "onceonly-log")
-		build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-ldflags",
-			"-X main.logSocket=log", "-o", ofFolder.program, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			ofFolder.err = fmt.Errorf("build: %v\n%s", err, out)
-		}
+		ofFolder.err = buildProgram(ofFolder.program, "-ldflags", "-X main.logSocket=log")
 	})
 	if ofFolder.err != nil {
 		t.Fatal(ofFolder.err)
