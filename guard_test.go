@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command that cannot be guarded, as onceonly may open no file more, goes on all the same; that is no more than a remark.
+// A command that cannot be guarded, as onceonly may open no file more, goes on all the same; that is no more than a remark,
+// made once. As soon as there can be a guard there is one.
 func TestNoGuard(t *testing.T) {
 	t.Parallel()
 	const said = "onceonly: j " + caseDay + ": no guard: too many open files\n"
@@ -35,6 +36,7 @@ func TestNoGuard(t *testing.T) {
 		return manualRead(t, p.err) == said
 	})
 	limit(before.Cur)
+	eventually(t, "there is a guard after all", func() bool { return len(guardsOf(group)) > 0 })
 	caseTouch(t, gate, "0")
 	p.wait().wantMatch(t, 0, said)
 }

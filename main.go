@@ -16,7 +16,7 @@
 //	wait.go     for another job's slot            check.go    inside a command: still the holder?
 //	doctor*.go  what is wrong here                crontab*.go crontabs, as cron and the shell read them
 //	nagios.go   status for Nagios                 metrics.go  status for Prometheus (textfile.go)
-//	voice.go    what is said, and where           syslog.go   one of the places
+//	voice.go    what is said, and where           stderr.go, syslog.go  the places
 //	duration.go durations, read and shown         clock*.go   a clock that runs while the machine sleeps
 //	completion.go  words for the shells           version.go  which build this is
 //
@@ -80,14 +80,11 @@ func main() {
 	if os.Args[0] == guardName {
 		os.Exit(guardMain(os.Args))
 	}
-	os.Exit(onceonly(os.Args, os.Stdout, descriptor(2)))
+	stderr := &descriptor{fd: 2}
+	status := onceonly(os.Args, os.Stdout, stderr)
+	stderr.rest()
+	os.Exit(status)
 }
-
-// A descriptor is written to past os.Stderr, which would have onceonly killed by SIGPIPE where nobody reads its messages,
-// and its command with it.
-type descriptor int
-
-func (d descriptor) Write(p []byte) (int, error) { return unix.Write(int(d), p) }
 
 // onceonly runs one command line and returns the exit status. It is the one place that tells an error.
 func onceonly(args []string, stdout, stderr io.Writer) (status int) {

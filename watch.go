@@ -33,6 +33,7 @@ type watch struct {
 	stopAt      boot   // when it was told to stop
 	interrupted bool   // a signal that asks to stop was passed on
 	replaced    boot   // when a guard that has died may be followed by another
+	unguarded   bool   // that there can be no guard was said
 	killed      bool
 }
 
@@ -69,7 +70,9 @@ func (r *run) watch(c *child) *watch {
 		case <-deadline.c:
 			w.due()
 		case <-guarded.C:
-			w.startGuard()
+			if !w.startGuard() {
+				guarded.Reset(guardAfter)
+			}
 		case <-w.guard.gone():
 			guarded.Reset(w.bury())
 		}
@@ -99,17 +102,21 @@ func (w *watch) bury() time.Duration {
 	return again.until()
 }
 
-// startGuard starts the guard, and another one should it die. Without one the parent-death signal is left, and the
-// command goes on.
-func (w *watch) startGuard() {
+// startGuard starts the guard, and another one should it die. While there can be none the parent-death signal is left, and
+// the command goes on.
+func (w *watch) startGuard() bool {
 	g, err := startGuard(w.child.pid, w.run.lease.kill())
 	if err != nil {
-		w.run.voice.normally("%s: no guard: %s", w.run.name(), cause(err))
-		g = nil
+		if !w.unguarded {
+			w.run.voice.normally("%s: no guard: %s", w.run.name(), cause(err))
+		}
+		w.unguarded = true
+		return false
 	}
 	w.guard = g
 	w.run.lease.watched.Store(g)
 	g.tell(w.run.lease.kill()) // a renewal may have come between
+	return true
 }
 
 // lose stops the command because the lease is somebody else's, or was stopped.
