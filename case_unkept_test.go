@@ -36,6 +36,9 @@ func TestSpoolSetAside(t *testing.T) {
 	for name, text := range corrupt {
 		caseTouch(t, filepath.Join(h.stateDir(), name), text)
 	}
+	if err := unix.Mkfifo(filepath.Join(h.stateDir(), "hhhh.1.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	l := &ledger{r.rdb, namespaceOf(t)}
 	r.rdb.Del(ctx, l.keys("broken")[2])
 	r.rdb.Set(ctx, l.keys("broken")[2], "no ledger", 0)
@@ -44,7 +47,7 @@ func TestSpoolSetAside(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	said := strings.Split(strings.TrimSuffix(got.stderr, "\n"), "\n")
-	if len(said) != 5 || strings.Count(got.stderr, "WRONGTYPE") != 1 || strings.Contains(got.stderr, "\x1b") {
+	if len(said) != 6 || strings.Count(got.stderr, "WRONGTYPE") != 1 || strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("said %q", said)
 	}
 	for _, line := range said {
@@ -56,14 +59,14 @@ func TestSpoolSetAside(t *testing.T) {
 	if !strings.Contains(got.stderr, ": cannot be delivered: not an end; set aside\n") {
 		t.Errorf("said %q", said)
 	}
-	if len(h.kept()) != 0 || len(h.setAside()) != 5 {
+	if len(h.kept()) != 0 || len(h.setAside()) != 6 {
 		t.Errorf("kept %v, set aside %v", h.kept(), h.setAside())
 	}
 	if e := entryIn(t, r.rdb, namespaceOf(t), "whole", caseDay); e.State != "done" {
 		t.Errorf("entry %+v", e)
 	}
 	h.run(caseRun("after", "", "true")...).want(t, 0, "")
-	if len(h.setAside()) != 5 {
+	if len(h.setAside()) != 6 {
 		t.Errorf("set aside %v", h.setAside())
 	}
 }

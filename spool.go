@@ -208,14 +208,19 @@ func (r *run) setAside(name string, why error) {
 	}
 }
 
+var errNoEnd = errors.New("not an end")
+
 func readKept(name string) (*keptEnd, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // to open a pipe would be to wait
+		return nil, errNoEnd
+	}
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	k, err := decode[keptEnd](string(text))
 	if err == nil && (k.Job == "" || k.End.Slot == "" || len(k.End.RunID) != 32) {
-		err = errors.New("not an end")
+		err = errNoEnd
 	}
 	return k, err
 }

@@ -191,8 +191,18 @@ func (d *dossier) excuse(w *work) string {
 			k.at.sub(w.life.began) < 1200*time.Millisecond {
 			return "a grandchild, and onceonly killed before it had a guard"
 		}
+		if k.wrapper == w.life.wrapper && k.hit && k.target == "wrapper" && d.grandchild(w) && !k.guarded && d.starved(w, k.at) {
+			return "a grandchild, and onceonly killed when there was no memory for a guard"
+		}
 	}
 	return ""
+}
+
+// starved says whether its host had no memory in the time in which a guard was to be started or followed by another.
+func (d *dossier) starved(w *work, at boot) bool {
+	return slices.ContainsFunc(d.history.faults, func(f *fault) bool {
+		return f.what == memoryFull && f.host == w.life.host && f.begin < at && f.end > at-boot(hasGuardAfter)
+	})
 }
 
 // stalled says whether an attempt lived longer than its deadline only for as long as this machine stood still: in one go

@@ -56,6 +56,7 @@ type kill struct {
 	run          string
 	at           boot
 	hit          bool
+	guarded      bool // a guard was there, where that was looked for
 }
 
 // A freeze is one SIGSTOP of some processes of a wrapper.

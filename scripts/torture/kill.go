@@ -13,6 +13,7 @@ import (
 // kill kills and notes it.
 func (t *traps) kill(step, target, run string, wrapper int, pids ...int) bool {
 	k := &kill{step: step, target: target, wrapper: wrapper, run: run, at: bootNow()}
+	k.guarded = !t.scene.starves() || guardOf(wrapper) != 0
 	k.hit = send(unix.SIGKILL, pids...)
 	t.scene.history.addKill(k)
 	return k.hit

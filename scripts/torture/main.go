@@ -4,9 +4,9 @@
 //
 //	go run ./scripts/torture [-for 1h] [-seed WORDS] [-only N1+N3,…] [-topology KIND] [-controls=false] [-brief] [-v]
 //
-// Each scene has real servers, a few hosts with crontab lines, and a nemesis or two (nemesis.go). What commands do goes
-// into PostgreSQL, which no fault touches. Afterwards the invariants (verdict.go) must hold, or the exit status is 1.
-// Builds with one guard taken out (control.go) show that the torture would have found it.
+// Each scene has real servers, a few hosts with crontab lines (for root each with a network of its own), and a nemesis or
+// two (nemesis.go). What commands do goes into PostgreSQL, which no fault touches. Afterwards the invariants (verdict.go)
+// must hold, or the exit status is 1. Builds with one guard taken out (control.go) show that the torture would have found it.
 package main
 
 import (

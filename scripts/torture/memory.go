@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,6 +48,9 @@ func (m *memory) bound(pid int) {
 }
 
 const memoryFull = "memory full"
+
+// starves says whether hosts may be left without the memory that a guard needs.
+func (s *scene) starves() bool { return slices.Contains(s.nemeses, "N10") }
 
 // exhaust takes all that is left again and again, until the function that it returns is called. Each time that nothing is
 // left, the kernel holds up who wants some until it has killed who took it, and on a busy machine others too.

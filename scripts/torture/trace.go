@@ -42,6 +42,11 @@ func (d *dossier) trace(at boot, runs ...string) string {
 			}
 		}
 	}
+	for _, k := range d.history.kills {
+		if slices.Contains(runs, k.run) {
+			say(k.at, "%.6s kill -9 of %s, hit %t, at %q", k.run, k.target, k.hit, k.step)
+		}
+	}
 	for _, f := range d.history.faults {
 		say(f.begin, "fault %s %s begins", f.what, f.host)
 		say(f.end, "fault %s %s ends", f.what, f.host)
