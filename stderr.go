@@ -10,7 +10,7 @@ import (
 const (
 	heldAtMost = 64 << 10         // bytes
 	heardAfter = 10 * time.Second // at the end, who is to be heard waits no longer
-	takenWhole     = 4096             // bytes: a pipe that takes something takes as many
+	takenWhole = 4096             // bytes: a pipe that takes something takes as many
 )
 
 // A descriptor is written to past os.Stderr, which would have onceonly killed by SIGPIPE where nobody reads its messages,
