@@ -65,6 +65,26 @@ func startGuard(group int, deadline boot) (*guard, error) {
 	return g, nil
 }
 
+const spare = 8 // threads: more than ever wait at a time
+
+// spareThreads starts threads that Go's runtime keeps: if it needed one later, and the command had left no room below the
+// limit on processes, it would end onceonly.
+func spareThreads() {
+	var there, over sync.WaitGroup
+	there.Add(spare)
+	over.Add(1)
+	for range spare {
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			there.Done()
+			over.Wait()
+		}()
+	}
+	there.Wait()
+	over.Done()
+}
+
 // ourselves is the program that runs here, also when its file has been replaced meanwhile: the two sides of the pipe are to
 // be of one version.
 func ourselves() string {

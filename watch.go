@@ -34,6 +34,7 @@ type watch struct {
 	interrupted bool   // a signal that asks to stop was passed on
 	replaced    boot   // when a guard that has died may be followed by another
 	unguarded   bool   // that there can be no guard was said
+	spared      bool   // there are threads for all that may come
 	killed      bool
 }
 
@@ -112,6 +113,10 @@ func (w *watch) startGuard() bool {
 		}
 		w.unguarded = true
 		return false
+	}
+	if !w.spared { // what could start a process can start a thread
+		spareThreads()
+		w.spared = true
 	}
 	w.guard = g
 	w.run.lease.watched.Store(g)

@@ -1,0 +1,61 @@
+//go:build linux && !race
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A command that has used up its user's limit on processes is none the worse for onceonly's not being able to start any
+// more: the lease is renewed over new connections, a guard that dies is followed by another when there is room again, and
+// the end is written.
+func TestProcessLimit(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		absent(t, "root, to be another user")
+	}
+	dir := t.TempDir()
+	os.Chmod(filepath.Dir(dir), 0o755)
+	os.Chmod(dir, 0o777)
+	copyFile(t, binary, filepath.Join(dir, "onceonly"))
+	px, gate := newProxy(t, shared.address()), filepath.Join(dir, "gate")
+	words := []string{"--reuid", "54323", "--regid", "54323", "--clear-groups", "env", "-i", "PATH=/usr/bin:/bin", "ONCEONLY_REDIS=" + px.url(),
+		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1", filepath.Join(dir, "onceonly")}
+	p := caseStart(t, exec.Command("setpriv", append(words, caseRun("j", "-v --lease 3s", gated(gate+".log", gate)[1:]...)...)...))
+	eventually(t, "the command has begun", func() bool { return len(lines(gate+".began")) > 0 })
+	group := gateTraces(t, gate+".log")[0].pid
+	guarded := func() bool { return len(guardsOf(group)) > 0 }
+	eventually(t, "there is a guard", guarded)
+	limit := func(soft string) { // root may not have the right to
+		t.Helper()
+		words := []string{"--reuid", "54323", "--regid", "54323", "--clear-groups", "prlimit", "--pid", fmt.Sprint(p.Process.Pid), "--nproc=" + soft + ":"}
+		if out, err := exec.Command("setpriv", words...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	limit("1")
+	for range 8 {
+		px.dropReply("EVAL", 1, true)
+		eventually(t, "a connection is lost", func() bool { return px.dropsLeft() == 0 })
+	}
+	for _, pid := range guardsOf(group) {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	said := "onceonly: j " + caseDay + ": no guard: resource temporarily unavailable\n"
+	eventually(t, "there can be no other", func() bool { return strings.HasSuffix(manualRead(t, p.err), said) })
+	limit("1000")
+	eventually(t, "there is another guard", guarded)
+	caseTouch(t, gate+".new", "0")
+	os.Chmod(gate+".new", 0o644)
+	os.Rename(gate+".new", gate)
+	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")*"+regexp.QuoteMeta(said))
+	wantEntry(t, "j", "done", 0, "", "")
+}
