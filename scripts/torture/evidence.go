@@ -182,16 +182,20 @@ func (d *dossier) excuse(w *work) string {
 		if f.end < w.deadline { // awake again in time
 			continue
 		}
-		if f.target == "all" || (f.target == "wrapper" && (!f.guarded || d.guardKilled(f))) {
+		if f.target == "all" || (f.target == "wrapper" && (!f.guarded || d.guardKilled(f.wrapper, f.begin-boot(200*time.Millisecond), f.end))) {
 			return "frozen with its guard, or before it had one"
 		}
 	}
 	for _, k := range h.kills {
-		if k.wrapper == w.life.wrapper && k.hit && k.target == "wrapper" && d.grandchild(w) &&
-			k.at.sub(w.life.began) < 1200*time.Millisecond {
-			return "a grandchild, and onceonly killed before it had a guard"
+		if k.wrapper != w.life.wrapper || !k.hit || k.target != "wrapper" || !d.grandchild(w) {
+			continue
 		}
-		if k.wrapper == w.life.wrapper && k.hit && k.target == "wrapper" && d.grandchild(w) && !k.guarded && d.starved(w, k.at) {
+		switch {
+		case k.at.sub(w.life.began) < 1200*time.Millisecond:
+			return "a grandchild, and onceonly killed before it had a guard"
+		case d.guardKilled(k.wrapper, k.at-boot(hasGuardAfter), k.at):
+			return "a grandchild, and onceonly killed before it had another guard"
+		case !k.guarded && d.starved(w, k.at):
 			return "a grandchild, and onceonly killed when there was no memory for a guard"
 		}
 	}
@@ -217,11 +221,10 @@ func (d *dossier) stalled(w *work) bool {
 	return w.last > w.deadline && w.last < w.deadline.add(still+deadlineSlack)
 }
 
-// guardKilled says whether the guard was killed while its onceonly was frozen, or just before.
-func (d *dossier) guardKilled(f *freeze) bool {
+// guardKilled says whether a guard of an onceonly was killed in that time.
+func (d *dossier) guardKilled(wrapper int, from, to boot) bool {
 	return slices.ContainsFunc(d.history.kills, func(k *kill) bool {
-		return k.wrapper == f.wrapper && (k.target == "guard" || k.target == "all") &&
-			k.at > f.begin-boot(200*time.Millisecond) && k.at < f.end
+		return k.wrapper == wrapper && (k.target == "guard" || k.target == "all") && k.at > from && k.at < to
 	})
 }
 
