@@ -30,7 +30,7 @@ func listen() chan os.Signal {
 // A child is the running command. Its process group has the number pid, and keeps it until end.
 type child struct {
 	pid      int
-	terminal bool          // its group is the terminal's foreground
+	terminal bool          // its standard input is one
 	ended    chan struct{} // closed when the leader has ended; it is not yet reaped
 	paused   chan struct{} // the terminal has stopped it
 }
@@ -42,9 +42,9 @@ func startChild(argv, environ []string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{terminal: ownsTerminal(), ended: make(chan struct{}), paused: make(chan struct{}, 1)}
+	c := &child{terminal: isTerminal(0), ended: make(chan struct{}), paused: make(chan struct{}, 1)}
 	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	if c.terminal {
+	if foreground() == unix.Getpgrp() {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
 	}
 	dieWithParent(attr.Sys)
@@ -88,15 +88,33 @@ func (c *child) await() {
 	close(c.ended)
 }
 
-// suspend stops onceonly as the terminal has stopped its command, so that the shell has its prompt again, and returns when
-// both go on. The lease runs on: should it run out, the guard kills the command.
+// suspend stops onceonly, and who is in its group, as the terminal has stopped its command, so that the shell has its prompt
+// again, and returns when all go on. The lease runs on: should it run out, the guard kills the command.
 func (c *child) suspend() {
-	takeTerminal(unix.Getpgrp())
+	c.giveBack()
+	if !signal.Ignored(unix.SIGTSTP) {
+		signal.Ignore(unix.SIGTSTP)
+		unix.Kill(0, unix.SIGTSTP)
+		signal.Reset(unix.SIGTSTP)
+	}
 	stopHere()
-	if ownsTerminal() { // in the background the terminal is somebody else's
+	c.resume()
+}
+
+// resume lets the command go on, with the terminal if that is ours: in the background it is somebody else's.
+func (c *child) resume() {
+	if foreground() == unix.Getpgrp() {
 		takeTerminal(c.pid)
 	}
 	c.signal(unix.SIGCONT)
+}
+
+// giveBack makes the terminal ours again, if it is the command's or that of a group that is gone. The shell may have given it
+// to others meanwhile.
+func (c *child) giveBack() {
+	if group := foreground(); group == c.pid || group > 0 && unix.Kill(-group, 0) == unix.ESRCH {
+		takeTerminal(unix.Getpgrp())
+	}
 }
 
 // lookUp finds the command in PATH, as a shell would; a relative hit is what the user's PATH asks for.
@@ -108,27 +126,33 @@ func lookUp(name string) (string, error) {
 	return path, err
 }
 
-// ownsTerminal says whether stdin is a terminal and we are its foreground group.
-func ownsTerminal() bool {
+// foreground is the foreground group of the terminal that stdin is, 0 where it is none of ours.
+func foreground() int {
 	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	if err != nil {
+		return 0
+	}
+	return group
 }
 
-// signal sends to the whole group. Once the group is gone there is nobody to hear it.
-func (c *child) signal(s os.Signal) { unix.Kill(-c.pid, s.(unix.Signal)) }
+// signal sends to the whole group. Once the group is gone there is nobody to hear it. Who is stopped hears only when it goes
+// on.
+func (c *child) signal(s os.Signal) {
+	unix.Kill(-c.pid, s.(unix.Signal))
+	if asksToStop(s) && isStopped(c.pid) {
+		unix.Kill(-c.pid, unix.SIGCONT)
+	}
+}
 
-// end returns how the leader ended; the terminal is ours again. With sweep, what is left of the group is killed first,
+// end returns how the leader ended; the terminal is ours again, if it still was the command's. With sweep, what is left of the group is killed first,
 // while its number cannot have been given to anybody else.
 func (c *child) end(sweep bool) syscall.WaitStatus {
 	<-c.ended
 	if sweep {
 		c.signal(unix.SIGKILL)
 	}
-	status := reap(c.pid)
-	if c.terminal {
-		takeTerminal(unix.Getpgrp())
-	}
-	return status
+	c.giveBack()
+	return reap(c.pid)
 }
 
 // reap waits for a process of ours, and returns how it ended.

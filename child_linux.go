@@ -25,6 +25,12 @@ const (
 // this one would run on for a moment.
 func stopHere() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP) }
 
+// isStopped says whether a process was stopped, by a signal or by its terminal.
+func isStopped(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" T"))
+}
+
 // nameProcess sets the short name that ps, pgrep and killall go by.
 func nameProcess(name string) {
 	text := append([]byte(name), 0)

@@ -22,6 +22,8 @@ func hasEnded(int) bool { return false }
 // groupLives cannot tell here: what is left is killed at once.
 func groupLives(int) bool { return false }
 
+func isStopped(int) bool { return false }
+
 func nameProcess(string) {}
 
 func stopHere() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }

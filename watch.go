@@ -156,10 +156,14 @@ func (w *watch) pass(s os.Signal) {
 	if asksToStop(s) && !w.interrupted {
 		w.interrupted, w.stopAt = true, bootNow()
 	}
-	if again {
-		s = unix.SIGKILL
+	switch {
+	case again:
+		w.child.signal(unix.SIGKILL)
+	case s == unix.SIGCONT: // the shell may have brought it into the foreground
+		w.child.resume()
+	default:
+		w.child.signal(s)
 	}
-	w.child.signal(s)
 }
 
 // stop tells the command to stop; it is killed --kill-after later, and never later than the lease allows.
