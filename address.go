@@ -25,6 +25,9 @@ var errURL = errors.New("not a URL, or its password is not percent-encoded (%40 
 
 var errParameter = errors.New("a URL of this form has no such parameter")
 
+// errUser: go-redis would go on as Redis's default user.
+var errUser = errors.New("a user without a password")
+
 var errScheme = errors.New("not a URL of the form redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 
 // schemes are those that name several hosts, and the plain one of the same transport.
@@ -88,6 +91,9 @@ func parseServer(s string) (*server, error) {
 	}
 	if v.options, err = redis.ParseURL(u.String()); err != nil || v.options.DB < 0 || (v.hosts != nil && v.master == "" && v.options.DB != 0) {
 		return nil, errURL
+	}
+	if v.options.Username != "" && v.options.Password == "" || given.Get("sentinel_user") != "" && given.Get("sentinel_password") == "" {
+		return nil, errUser
 	}
 	v.given = given
 	v.user, v.address = v.options.Username, v.options.Addr
@@ -195,11 +201,11 @@ func (v *server) connect() redis.UniversalClient {
 	logging.Disable()
 	switch {
 	case v.master != "":
-		return redis.NewFailoverClient(v.failover())
+		return greeted(redis.NewFailoverClient(v.failover()))
 	case v.hosts != nil:
 		return redis.NewClusterClient(v.cluster())
 	}
-	return redis.NewClient(v.options)
+	return greeted(redis.NewClient(v.options))
 }
 
 // failover asks the Sentinels who the master is, without credentials unless they have some of their own.
@@ -221,5 +227,6 @@ func (v *server) cluster() *redis.ClusterOptions {
 		DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: o.PoolSize, PipelinePoolSize: -1,
 		ContextTimeoutEnabled: true, DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
 		ReadBufferSize: o.ReadBufferSize, WriteBufferSize: o.WriteBufferSize, TLSConfig: o.TLSConfig, OnConnect: o.OnConnect,
+		NewClient:              func(o *redis.Options) *redis.Client { return greeted(redis.NewClient(o)) },
 		DisableRoutingPolicies: true, MaintNotificationsConfig: o.MaintNotificationsConfig}
 }

@@ -37,6 +37,8 @@ func TestUsageMessages(t *testing.T) {
 		{"run --job \xff true", "--job \"\\xff\": a name is 1 to 200 bytes of printable UTF-8 and does not begin with \"-\"", ""},
 		{"run --redis ftp://h true", "--redis: not a URL of the form redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://", ""},
 		{"run --redis redis://h?color=red true", "--redis: a URL of this form has no such parameter", ""},
+		{"run --redis redis://cron@h true", "--redis: a user without a password", ""},
+		{"run --redis redis+sentinel://h/m?sentinel_user=x true", "--redis: a user without a password", ""},
 		{"stop j", "stop needs --reason", "onceonly stop JOB --reason TEXT"},
 		{"stop --reason x", "stop: no job", "onceonly stop JOB --reason TEXT"},
 		{"pause", "pause: no job", "onceonly pause JOB [--until TIME] [--reason TEXT]"},

@@ -36,7 +36,7 @@ var spared = []string{"SUBSCRIBE", "PUBLISH", "SADD"}
 // checkRights takes what the first question was refused with, if it was.
 func (d *doctor) checkRights(e *exit) {
 	lacks, known := d.lacking()
-	if e != nil && len(lacks) == 0 {
+	if e != nil && (len(lacks) == 0 || strings.HasSuffix(e.msg, " may not SELECT")) { // without a database nothing else is asked
 		d.remark(failure, "rights", e.msg, e.hint)
 		return
 	}

@@ -8,7 +8,7 @@
 //	lock.go     the lease: obtain, renew, regain  ledger.go   entries, and the scripts that move them
 //	watch.go    while the command runs            child*.go   the command: start, signal, reap (guard.go)
 //	record.go   how an attempt ended              spool.go    ends kept on disk
-//	address.go  where Redis is, connecting        redis.go    asking it again; what an error means
+//	address.go  where Redis is, connecting        redis.go    asking it again; what an error means (greeting.go)
 //	options.go  flag, environment (value.go)      config.go   the file of options
 //	job.go      the command's words, the name     pg.go       job, token and run ID for PostgreSQL
 //	status*.go  what ran (history.go, table*.go)  explain.go  what run would do now

@@ -45,6 +45,16 @@ func TestManualRights(t *testing.T) {
 	if n := r.rdb.SCard(context.Background(), "onceonly:jobs").Val(); n < 5 {
 		t.Errorf("%d jobs in the list", n)
 	}
+	other := newHost(t, "web-1", "ONCEONLY_REDIS="+strings.TrimSuffix(url, "0")+"5", "ONCEONLY_NAMESPACE=onceonly")
+	const refusal = "user cron may not SELECT\nonceonly: hint: " + rightsHint + "\n"
+	other.run("run", "--job", "j", "--", "true").wantMatch(t, exitDenied, "onceonly: j [^ ]+: not run: "+regexp.QuoteMeta(refusal))
+	if said := other.run("doctor"); !strings.Contains(said.stdout, "user cron may not SELECT\n") {
+		t.Errorf("doctor: %v", said)
+	}
+	if err := r.rdb.Do(context.Background(), "ACL", "SETUSER", "cron", "+select").Err(); err != nil {
+		t.Fatal(err)
+	}
+	other.run("run", "--job", "j", "--", "true").want(t, 0, "")
 }
 
 // manualUse does everything once for which onceonly asks Redis.

@@ -67,12 +67,13 @@ func (v *server) judge(err error, wasOpen bool) remedy {
 	if !errors.As(err, &said) {
 		stood := wasOpen || v.open.Load()
 		v.open.Store(false)
+		var away turnedAway
 		var op *net.OpError
 		var untrusted *tls.CertificateVerificationError
 		if errors.As(err, &untrusted) {
 			return broken
 		}
-		if !stood || (errors.As(err, &op) && op.Op == "dial") {
+		if !stood || errors.As(err, &away) || (errors.As(err, &op) && op.Op == "dial") {
 			return unsent
 		}
 		return unknown
