@@ -10,9 +10,45 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+var _ = caseHelper("case:root", helpRoot)
+
+// helpRoot becomes root, as its file allows, and stays until the file that it is told is there.
+func helpRoot(args []string) int {
+	if err := unix.Setresuid(0, 0, 0); err != nil {
+		return 1
+	}
+	for _, err := os.Stat(args[0]); err != nil; _, err = os.Stat(args[0]) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return 0
+}
+
+// A command that has become root is out of the reach of a onceonly that is not: that is said once.
+func TestCannotBeStopped(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		absent(t, "root, to be another user")
+	}
+	dir := t.TempDir()
+	os.Chmod(filepath.Dir(dir), 0o755)
+	os.Chmod(dir, 0o777)
+	copyFile(t, binary, filepath.Join(dir, "onceonly"))
+	helper, gate := filepath.Join(dir, "helper"), filepath.Join(dir, "gate")
+	copyFile(t, caseSelf(t), helper)
+	os.Chmod(helper, 0o755|os.ModeSetuid)
+	words := []string{"--reuid", "54324", "--regid", "54324", "--clear-groups", "env", "-i", "PATH=/usr/bin:/bin", "ONCEONLY_REDIS=" + shared.url(),
+		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1", filepath.Join(dir, "onceonly")}
+	p := caseStart(t, exec.Command("setpriv", append(words, caseRun("j", "--timeout 1s -k 100ms", helper, "case:root", gate)...)...))
+	said := "onceonly: j " + caseDay + ": cannot be stopped: operation not permitted\n"
+	eventually(t, "it is said", func() bool { return manualRead(t, p.err) == said })
+	caseTouch(t, gate, "")
+	p.wait().wantMatch(t, 124, regexp.QuoteMeta(said)+"onceonly: j [^\n]+ longer than --timeout 1s\n")
+}
 
 // A command that has used up its user's limit on processes is none the worse for onceonly's not being able to start any
 // more: the lease is renewed over new connections, a guard that dies is followed by another when there is room again, and

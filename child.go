@@ -136,12 +136,15 @@ func foreground() int {
 }
 
 // signal sends to the whole group. Once the group is gone there is nobody to hear it. Who is stopped hears only when it goes
-// on.
-func (c *child) signal(s os.Signal) {
-	unix.Kill(-c.pid, s.(unix.Signal))
+// on. An error is that nobody in the group may be signalled: a command can become another user.
+func (c *child) signal(s os.Signal) (err error) {
+	if unix.Kill(-c.pid, s.(unix.Signal)) == unix.EPERM {
+		err = unix.EPERM
+	}
 	if asksToStop(s) && isStopped(c.pid) {
 		unix.Kill(-c.pid, unix.SIGCONT)
 	}
+	return err
 }
 
 // end returns how the leader ended; the terminal is ours again, if it still was the command's. With sweep, what is left of the group is killed first,

@@ -34,6 +34,7 @@ type watch struct {
 	interrupted bool   // a signal that asks to stop was passed on
 	replaced    boot   // when a guard that has died may be followed by another
 	unguarded   bool   // that there can be no guard was said
+	immune      bool   // that the command cannot be stopped was said
 	spared      bool   // there are threads for all that may come
 	killed      bool
 }
@@ -158,11 +159,11 @@ func (w *watch) pass(s os.Signal) {
 	}
 	switch {
 	case again:
-		w.child.signal(unix.SIGKILL)
+		w.signal(unix.SIGKILL)
 	case s == unix.SIGCONT: // the shell may have brought it into the foreground
 		w.child.resume()
 	default:
-		w.child.signal(s)
+		w.signal(s)
 	}
 }
 
@@ -172,7 +173,17 @@ func (w *watch) stop(why string) {
 		w.stopAt = bootNow()
 	}
 	w.why = why
-	w.child.signal(unix.SIGTERM)
+	w.signal(unix.SIGTERM)
+}
+
+// signal says so, once, if the command cannot be told to stop.
+func (w *watch) signal(s os.Signal) {
+	err := w.child.signal(s)
+	if err == nil || w.immune || s != unix.SIGKILL && !asksToStop(s) {
+		return
+	}
+	w.immune = true
+	w.run.voice.say("%s: cannot be stopped: %s", w.run.name(), cause(err))
 }
 
 // next is the next instant at which something may have to be done. What a renewal has moved on is seen when it comes.
@@ -195,7 +206,7 @@ func (w *watch) due() {
 	case !w.next().past() || hasEnded(w.child.pid): // what ended by itself while onceonly was frozen was not stopped
 	case w.why != "":
 		w.killed = true
-		w.child.signal(unix.SIGKILL)
+		w.signal(unix.SIGKILL)
 	case w.run.lease.term(w.run.killAfter).past():
 		w.stop(whyAway)
 	default:
