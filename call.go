@@ -162,7 +162,15 @@ func hostZone(tz, from string, environ func(string) (string, bool)) (*time.Locat
 		return zone, name, wrong("tz", place{name, value}, err)
 	}
 	zone, err := systemZone()
-	return zone, localtime, err
+	return zone, systemZoneFrom(), err
+}
+
+// systemZoneFrom is where systemZone has its zone from, for messages.
+func systemZoneFrom() string {
+	if _, err := os.Lstat(localtime); os.IsNotExist(err) {
+		return "the default, as there is no " + localtime
+	}
+	return localtime
 }
 
 const (

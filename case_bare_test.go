@@ -80,6 +80,11 @@ func TestCaseEmptyRoot(t *testing.T) {
 		}
 		wantEntry(t, command, "done", 0, "", "")
 	}
+	explain := exec.Command("chroot", "--userspec=54321:54321", root, "/onceonly", "explain", "--job", "one", "--", "/onceonly")
+	explain.Env = []string{"ONCEONLY_REDIS=" + shared.url(), "ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1"}
+	if r := caseStart(t, explain).wait(); !strings.Contains(r.stdout, "zone       UTC, from the default, as there is no /etc/localtime\n") {
+		t.Errorf("%v", r)
+	}
 	if names, _ := os.ReadDir(root); len(names) != 1 {
 		t.Errorf("left in the root: %v", names)
 	}

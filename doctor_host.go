@@ -141,7 +141,7 @@ func (d *doctor) zone() (*time.Location, string, error) {
 	from := d.from["tz"]
 	if from == "" {
 		zone, err := systemZone()
-		return zone, fmt.Sprintf("%s, from %s", zone, localtime), err
+		return zone, fmt.Sprintf("%s, from %s", zone, systemZoneFrom()), err
 	}
 	zone, err := parseZone(d.tz)
 	if file, name, ok := strings.Cut(from, ": "); ok {
