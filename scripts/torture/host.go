@@ -101,6 +101,7 @@ func (a *ask) await(s *scene, cmd *exec.Cmd) {
 	}
 	if status.Signaled() && status.Signal() == syscall.SIGKILL && a.killed == 0 && s.history.outOfMemory(a) {
 		a.killed = a.ended
+		s.history.kills = append(s.history.kills, &kill{step: memoryFull, target: "wrapper", wrapper: a.pid, at: a.ended, hit: true})
 	}
 	name := cmd.Stderr.(*os.File).Name()
 	text, _ := os.ReadFile(name)
