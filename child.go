@@ -126,11 +126,12 @@ func lookUp(name string) (string, error) {
 	return path, err
 }
 
-// foreground is the foreground group of the terminal that stdin is, 0 where it is none of ours.
+// foreground is the foreground group of the terminal that stdin is, -1 where it is none of ours. As process 1 our own group
+// may be 0.
 func foreground() int {
 	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
 	if err != nil {
-		return 0
+		return -1
 	}
 	return group
 }
