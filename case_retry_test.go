@@ -141,7 +141,7 @@ func TestRetryStorm(t *testing.T) {
 }
 
 // A retry in the same process keeps the lease: nobody could ever have got in between. It has the same run ID, a greater
-// token and the next number. The delay grows by half. (ruling 1)
+// token and the next number. The delay grows by half.
 func TestRetryKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
@@ -245,7 +245,7 @@ func TestSignalBeforeTheDelay(t *testing.T) {
 }
 
 // No attempt is begun when the job was paused during the delay, or when the lease is gone or somebody else's: the exit is the
-// last status, and what is somebody else's is left alone. (rulings 1, 2)
+// last status, and what is somebody else's is left alone.
 func TestDelayThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
