@@ -83,7 +83,7 @@ func TestFailedRunDoesNotCount(t *testing.T) {
 
 // Twenty hosts and a job that always fails at once do not make a storm: three starts when three were asked for, one
 // otherwise, however often they ask; one line in the fleet, and no key more than at the beginning. (SH-13)
-func TestRetryStorm(t *testing.T) {
+func TestAttemptStorm(t *testing.T) {
 	t.Parallel()
 	for job, attempts := range map[string]int{"three": 3, "one": 1} {
 		t.Run(job, func(t *testing.T) {
@@ -140,9 +140,9 @@ func TestRetryStorm(t *testing.T) {
 	}
 }
 
-// A retry in the same process keeps the lease: nobody could ever have got in between. It has the same run ID, a greater
+// The next attempt of the same process keeps the lease: nobody could ever have got in between. It has the same run ID, a greater
 // token and the next number. The delay grows by half.
-func TestRetryKeepsTheLease(t *testing.T) {
+func TestNextAttemptKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	const first, attempts = 100 * time.Millisecond, 7
@@ -310,7 +310,7 @@ func TestKilledDuringTheDelay(t *testing.T) {
 }
 
 // What an attempt leaves running is killed before the next one begins: two attempts never work at once.
-func TestLeftoversKilledBeforeTheRetry(t *testing.T) {
+func TestLeftoversKilledBeforeTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	r := newHost(t, "web-1").run("run", "--job", "etl", "--date", "2025-06-10", "--attempts", "2", "--retry-delay", "10ms", "--", "sh", "-c", `
