@@ -153,7 +153,7 @@ func (r *run) mayTryAgain(w *watch) bool {
 // lease is gone; then it is given back.
 func (r *run) delay(d time.Duration) bool {
 	r.lease.attempt = nil // nothing runs that a lapsed lease would be regained for
-	if r.interrupted {  // while the end was written
+	if r.interrupted {    // while the end was written
 		r.giveBack()
 		return false
 	}
