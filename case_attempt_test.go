@@ -81,6 +81,35 @@ func TestFailedRunDoesNotCount(t *testing.T) {
 	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "END 2025-06-10 1", "START 2025-06-10 2", "END 2025-06-10 2")
 }
 
+// askTenTimes has twenty hosts ask ten times each, mostly at once: how often each status came, and how many said something.
+func askTenTimes(t *testing.T, args []string) (statuses map[int]int, told int) {
+	t.Helper()
+	statuses = map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for round := range 10 {
+		for i := range 20 {
+			all.Go(func() {
+				r := newHost(t, fmt.Sprint("web-", i)).run(args...)
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[r.status]++
+				if r.stderr != "" {
+					told++
+					if !strings.Contains(r.stderr, "(exit 1), no attempt left\n") {
+						t.Errorf("%v", r)
+					}
+				}
+			})
+		}
+		if round%3 == 2 {
+			all.Wait()
+		}
+	}
+	all.Wait()
+	return statuses, told
+}
+
 // Twenty hosts and a job that always fails at once do not make a storm: three starts when three were asked for, one
 // otherwise, however often they ask; one line in the fleet, and no key more than at the beginning. (SH-13)
 func TestAttemptStorm(t *testing.T) {
@@ -89,31 +118,8 @@ func TestAttemptStorm(t *testing.T) {
 		t.Run(job, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "log")
-			var mu sync.Mutex
-			statuses, told := map[int]int{}, 0
-			var all sync.WaitGroup
-			for round := range 10 {
-				for i := range 20 {
-					all.Go(func() {
-						args := append([]string{"run", "--job", job, "--date", "2025-06-10", "--attempts", fmt.Sprint(attempts), "--retry-delay", "200ms"},
-							apart(failing(log, 1))...)
-						r := newHost(t, fmt.Sprint("web-", i)).run(args...)
-						mu.Lock()
-						defer mu.Unlock()
-						statuses[r.status]++
-						if r.stderr != "" {
-							told++
-							if !strings.Contains(r.stderr, "(exit 1), no attempt left\n") {
-								t.Errorf("%v", r)
-							}
-						}
-					})
-				}
-				if round%3 == 2 {
-					all.Wait()
-				}
-			}
-			all.Wait()
+			statuses, told := askTenTimes(t, append([]string{"run", "--job", job, "--date", "2025-06-10", "--attempts", fmt.Sprint(attempts),
+				"--retry-delay", "200ms"}, apart(failing(log, 1))...))
 			var want []string
 			token := int64(0)
 			for n := range attempts {

@@ -11,7 +11,7 @@ import (
 // Every state that a script or the program gives to a slot has its glyph, its letter in the help, and its word in the JSON.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	states := []string{"stale"} // of an attempt, never of a slot
+	states := []string{"stale", "unstarted"} // of an attempt, never of a slot
 	help := manualRead(t, "man/status.txt")
 	for _, g := range glyphs {
 		if g.state == "helped" { // a way to be done
@@ -25,7 +25,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("status_fields_test.go, statusForms: lacks the state %q", g.state)
 		}
 	}
-	given := regexp.MustCompile(`(?i)\b(?:state(?: =|:) |history\()["'](\w+)["']`)
+	given := regexp.MustCompile(`(?i)\b(?:state(?:(?:, [\w.]+)* =|:) |history\()["'](\w+)["']`)
 	scripts, _ := filepath.Glob("scripts/*.lua")
 	for _, name := range slices.AppendSeq(scripts, maps.Keys(programFiles(t))) {
 		for _, m := range given.FindAllStringSubmatch(manualRead(t, name), -1) {
