@@ -32,6 +32,7 @@ test:
 RUN =
 
 one:
+	@test -n '$(RUN)' || { echo "make one RUN=TestManual: all whose names hold that"; exit 1; }
 	$(TEST) -run '$(RUN)' .
 
 FOR  = 5m

@@ -33,7 +33,7 @@ type answer struct {
 // begin asks for a first attempt, under a run ID of its own.
 func (r *run) begin() *exit {
 	r.lease = newLease(r.ledger, r.command.job, fmt.Sprintf("%s:%d", r.asker.Host, r.asker.PID), r.settings.lease)
-	r.lease.wall, r.lease.claim, r.try = r.wall, r.end, 1
+	r.lease.wall, r.lease.attempt, r.try = r.wall, r.end, 1
 	return r.askUntil()
 }
 

@@ -47,7 +47,6 @@ func TestCatchUpEach(t *testing.T) {
 }
 
 // A slot that fails while it is caught up with does not stop the others; the first status that is not 0 is the exit status.
-// (ruling 4)
 func TestCatchUpFails(t *testing.T) {
 	t.Parallel()
 	for job, c := range map[string]struct {

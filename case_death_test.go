@@ -271,7 +271,7 @@ func TestCaseUncertain(t *testing.T) {
 	if e := entryOf(t, "j", "2026-01-05"); e.State != "running" || e.Attempt != 1 {
 		t.Errorf("entry %+v", e)
 	}
-	// Another slot of the job is not held up by it. (Ruling 12)
+	// Another slot of the job is not held up by it.
 	newHost(t, "web-2").run("run", "--job", "j", "--date", "2026-01-06", "--", "echo", "ran")
 	if e := entryOf(t, "j", "2026-01-06"); e.State != "done" {
 		t.Errorf("the next slot: %+v", e)
@@ -279,7 +279,7 @@ func TestCaseUncertain(t *testing.T) {
 }
 
 // An uncertain slot is told once to whoever asks for it, and once more by the next slot's run; it does not block that.
-// An interrupted one likewise. (rulings 12, 13)
+// An interrupted one likewise.
 func TestUncertainToldOnce(t *testing.T) {
 	t.Parallel()
 	kill := func(t *testing.T, job string) string {

@@ -113,74 +113,85 @@ func quickRun(l *ledger, c *call, at time.Time, dated bool) (*lease, *reply, err
 	return r.lease, r.reply, err
 }
 
+// boundedHistory runs so many slots of a job, and looks at what is kept of them.
 func boundedHistory(t *testing.T, r *redisServer, keep, slots int) {
-	ctx := context.Background()
 	c, err := newCallAt(t, time.Now(), map[string]string{"redis": r.url(), "job": fmt.Sprint("minutely-", keep), "schedule": "* * * * *", "keep": fmt.Sprint(keep),
 		"host": "web-12.example.com", "attempts": "2"}, "/usr/bin/sync-orders", "--all")
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	l := c.ledger
-	keys := l.keys(c.command.job)
 	begin := time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)
 	at := func(i int) time.Time { return begin.Add(time.Duration(i) * time.Minute) }
-	var half [2]int64 // bytes of ledger and slots after half of the slots, and after all
-	bytes := func() (n int64) {
-		for _, k := range []string{keys[2], keys[3]} {
-			m, _ := l.MemoryUsage(ctx, k, 0).Result()
-			n += m
-		}
-		return n
-	}
+	half := int64(0) // bytes of ledger and slots after half of the slots
 	for i := range slots {
-		if reply, err := quickly(l, c, at(i)); err != nil || reply.Verdict != "run" {
+		if reply, err := quickly(c.ledger, c, at(i)); err != nil || reply.Verdict != "run" {
 			t.Errorf("keep %d, slot %d: %+v, %v", keep, i, reply, err)
 			return
 		}
 		if i == slots/2-1 {
-			half[0] = bytes()
+			half = bytesKept(c)
 		}
 	}
-	half[1] = bytes()
+	boundedKeys(t, c, slots, half)
+	boundedMemory(t, r, c, at(0), at(slots-keep))
+}
+
+// bytesKept is the size of what grows with the slots: ledger and slots.
+func bytesKept(c *call) (bytes int64) {
+	for _, k := range c.ledger.keys(c.command.job)[2:4] {
+		n, _ := c.ledger.MemoryUsage(context.Background(), k, 0).Result()
+		bytes += n
+	}
+	return bytes
+}
+
+// boundedKeys looks at the keys of a job that has run so many slots.
+func boundedKeys(t *testing.T, c *call, slots int, half int64) {
+	ctx, l, keys := context.Background(), c.ledger, c.ledger.keys(c.command.job)
 	entries, _ := l.HLen(ctx, keys[2]).Result()
 	ranked, _ := l.ZCard(ctx, keys[3]).Result()
 	events, _ := l.XLen(ctx, keys[4]).Result()
 	fields, _ := l.HLen(ctx, keys[5]).Result()
 	hosts, _ := l.HLen(ctx, keys[6]).Result()
-	if entries != int64(keep) || ranked != entries || events > int64(keep*4+200) || fields > 40 || hosts != 1 {
-		t.Errorf("keep %d: %d entries, %d ranked, %d events, %d fields of meta, %d hosts", keep, entries, ranked, events, fields, hosts)
+	if entries != int64(c.keep) || ranked != entries || events > int64(c.keep*4+200) || fields > 40 || hosts != 1 {
+		t.Errorf("keep %d: %d entries, %d ranked, %d events, %d fields of meta, %d hosts", c.keep, entries, ranked, events, fields, hosts)
 	}
 	longest := 0
 	texts, _ := l.HVals(ctx, keys[2]).Result()
 	for _, text := range texts {
 		longest = max(longest, len(text))
 	}
-	whole := int64(0)
+	all, whole := int64(0), bytesKept(c)
 	names, _ := l.Keys(ctx, l.namespace+":{"+c.command.job+"}*").Result()
 	for _, k := range names {
 		n, _ := l.MemoryUsage(ctx, k, 0).Result()
-		whole += n
+		all += n
 	}
-	t.Logf("keep %d after %d slots: %d keys, ledger+slots %d bytes = %d an entry, longest JSON %d bytes, all keys %d bytes", keep, slots, len(names),
-		half[1], half[1]/entries, longest, whole)
+	t.Logf("keep %d after %d slots: %d keys, ledger+slots %d bytes = %d an entry, longest JSON %d bytes, all keys %d bytes", c.keep, slots,
+		len(names), whole, whole/max(entries, 1), longest, all)
 	if longest >= 400 {
 		t.Errorf("an entry has %d bytes", longest)
 	}
-	if len(names) > 7 || slots/2 >= keep && half[1] > half[0]*11/10 {
-		t.Errorf("keep %d: keys %v; ledger and slots %d bytes, after half of the slots %d", keep, names, half[1], half[0])
+	if len(names) > 7 || slots/2 >= c.keep && whole > half*11/10 {
+		t.Errorf("keep %d: keys %v; ledger and slots %d bytes, after half of the slots %d", c.keep, names, whole, half)
 	}
-	low, err := quickly(l, c, at(slots-keep-1))
+}
+
+// boundedMemory looks at what is known of a slot: the oldest that is kept, the one before, and the first of all, which was
+// forgotten and is refused.
+func boundedMemory(t *testing.T, r *redisServer, c *call, first, oldest time.Time) {
+	low, err := quickly(c.ledger, c, oldest.Add(-time.Minute))
 	if err != nil || low.Verdict != "old" {
-		t.Errorf("keep %d: a forgotten slot: %+v, %v", keep, low, err)
+		t.Errorf("keep %d: a forgotten slot: %+v, %v", c.keep, low, err)
 	}
-	if known, err := quickly(l, c, at(slots-keep)); err != nil || known.Verdict != "done" {
-		t.Errorf("keep %d: the oldest known slot: %+v, %v", keep, known, err)
+	if known, err := quickly(c.ledger, c, oldest); err != nil || known.Verdict != "done" {
+		t.Errorf("keep %d: the oldest known slot: %+v, %v", c.keep, known, err)
 	}
-	refused := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).run("run", "--job", c.command.job, "--schedule", "* * * * *", "--keep", fmt.Sprint(keep),
-		"--date", at(0).Format(time.RFC3339), "--", "echo", "again")
+	refused := newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).run("run", "--job", c.command.job, "--schedule", "* * * * *", "--keep", fmt.Sprint(c.keep),
+		"--date", first.Format(time.RFC3339), "--", "echo", "again")
 	refused.want(t, exitNotDone, fmt.Sprintf("onceonly: %s 2025-06-01T00:00: not run: the ledger reaches back to %s, nobody can say whether it ran\n",
-		c.command.job, at(slots-keep).Format("2006-01-02T15:04")))
+		c.command.job, oldest.Format("2006-01-02T15:04")))
 	if refused.stdout != "" {
 		t.Error("a forgotten slot ran again")
 	}

@@ -40,7 +40,7 @@ func TestCatchUpMerge(t *testing.T) {
 	wantLines(t, lines(b.log), append(begin, covers(b, -1, 1), "END "+b.day(0))...)
 	merged(b, -1, map[int]string{-2: "missed", -1: "merged", 0: "done"})
 
-	b = newBacklog(t, "retry")
+	b = newBacklog(t, "again")
 	begin = lines(b.log)
 	slotWrite(t, b.log+"."+b.day(0), "6")
 	b.run("web-1", "--catch-up", "merge", "--attempts", "2", "--retry-delay", "10ms").want(t, 6, b.missedLine(false, -2, -1))

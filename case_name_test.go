@@ -169,10 +169,9 @@ func TestNamesUnchanged(t *testing.T) {
 	h.run("run", "--frobnicate", "--job", "x", "--", "true").wantLike(t, exitUsage, "onceonly: no option --frobnicate\nonceonly: hint: .*\n")
 }
 
-// Replicas that share one name, each process 1 of its own, are told apart: one effect, and one that is started again while
-// the lease of its former self still stands does not take it for its own. (SH-58)
-func TestSameHostNameSamePID(t *testing.T) {
-	t.Parallel()
+// replicas starts runs of hosts that are all called app, and in which onceonly is process 1.
+func replicas(t *testing.T) func(job, command string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
 	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts"}
 	if os.Getuid() != 0 {
 		unshare = append(unshare, "--user", "--map-root-user")
@@ -182,8 +181,7 @@ func TestSameHostNameSamePID(t *testing.T) {
 	}
 	h := newHost(t, "")
 	h.env = slices.DeleteFunc(h.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_HOST=") })
-	log := filepath.Join(t.TempDir(), "log")
-	start := func(job, command string) (*exec.Cmd, *bytes.Buffer) {
+	return func(job, command string) (*exec.Cmd, *bytes.Buffer) {
 		t.Helper()
 		cmd := exec.Command(unshare[0], append(unshare[1:], "sh", "-c", `hostname app && exec onceonly run --job "$0" --every day --lease 3s -- sh -c "$1"`,
 			job, command)...)
@@ -195,8 +193,14 @@ func TestSameHostNameSamePID(t *testing.T) {
 		}
 		return cmd, &text
 	}
-	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
+}
 
+// Replicas that share one name, each process 1 of its own, are told apart: one effect, and one that is started again while
+// the lease of its former self still stands does not take it for its own. (SH-58)
+func TestSameHostNameSamePID(t *testing.T) {
+	t.Parallel()
+	start, log := replicas(t), filepath.Join(t.TempDir(), "log")
+	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
 	command := `echo $ONCEONLY_RUN_ID >>` + log + `; sleep 600`
 	one, _ := start("replica", command)
 	two, _ := start("replica", command)

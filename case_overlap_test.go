@@ -125,7 +125,7 @@ func TestWaitUntilTheNextSlot(t *testing.T) {
 }
 
 // A waiter is woken by the end, and then everything is decided anew: of two that wait for one slot one runs and the other
-// finds it taken; a pause that came meanwhile counts. (rulings 2, 3)
+// finds it taken; a pause that came meanwhile counts.
 func TestWaiterDecidesAnew(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")

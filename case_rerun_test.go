@@ -44,19 +44,31 @@ func TestCaseBackfillBesideToday(t *testing.T) {
 	}
 }
 
-// A rerun is one further attempt at a slot that is settled, by hand and on the record: it needs the date and the reason, is
-// busy while the slot runs, and takes a line that was corrected.
-func TestRerun(t *testing.T) {
-	t.Parallel()
-	log := filepath.Join(t.TempDir(), "log")
-	web1, web2 := newHost(t, "web-1"), newHost(t, "web-2")
-	run := func(h *host, job string, words []string, more ...string) result {
-		t.Helper()
-		return h.run(append(append([]string{"run", "--job", job, "--date", "2025-06-10", "--lease", "1s"}, more...), words...)...)
-	}
-	rerun := []string{"--rerun", "--reason", "amounts were wrong"}
-	good, bad := apart(failing(log, 0)), apart(failing(log, 7))
+// rerun asks for a further attempt by hand.
+var rerun = []string{"--rerun", "--reason", "amounts were wrong"}
 
+// A rerunner is two hosts, and a command for one day that does well, or fails with 7.
+type rerunner struct {
+	log        string
+	web1, web2 *host
+	good, bad  []string
+}
+
+func newRerunner(t *testing.T) *rerunner {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "log")
+	return &rerunner{log, newHost(t, "web-1"), newHost(t, "web-2"), apart(failing(log, 0)), apart(failing(log, 7))}
+}
+
+func (r *rerunner) run(h *host, job string, words []string, more ...string) result {
+	return h.run(slices.Concat([]string{"run", "--job", job, "--date", "2025-06-10", "--lease", "1s"}, more, words)...)
+}
+
+// A rerun is one further attempt at a slot that is done, by hand and on the record, however it ends.
+func TestRerunOfDone(t *testing.T) {
+	t.Parallel()
+	r := newRerunner(t)
+	run, log, web1, web2, good, bad := r.run, r.log, r.web1, r.web2, r.good, r.bad
 	run(web1, "done", good).want(t, 0, "")
 	run(web2, "done", good, rerun...).want(t, 0, "")
 	if e := entryOf(t, "done", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Host != "web-2" || e.Rerun != "amounts were wrong" || len(e.Earlier) != 1 {
@@ -78,28 +90,45 @@ func TestRerun(t *testing.T) {
 		}
 		token = e.token
 	}
+}
 
+// A slot that failed can be run again, and then by a line that was corrected.
+func TestRerunOfFailed(t *testing.T) {
+	t.Parallel()
+	r := newRerunner(t)
+	run, web1, good, bad := r.run, r.web1, r.good, r.bad
 	run(web1, "failed", bad).want(t, 7, "")
 	run(web1, "failed", bad).wantLike(t, exitNotDone, "onceonly: failed 2025-06-10: not run: failed .*")
 	run(web1, "failed", good).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
 	run(web1, "failed", good, rerun...).want(t, 0, "") // the corrected line
 	run(web1, "failed", good).want(t, 0, "")           // which is the host's from now on
 	run(web1, "failed", bad).wantLike(t, exitDisagree, "onceonly: failed 2025-06-10: not run: another line of this host has the same name.*")
+}
 
+// A rerun finds the slot busy while it runs, and takes it over when it has become uncertain.
+func TestRerunOfUncertain(t *testing.T) {
+	t.Parallel()
+	r := newRerunner(t)
+	run, log, web1, web2, good := r.run, r.log, r.web1, r.web2, r.good
 	one := web1.hold(log+"2", "run", "--job", "uncertain", "--date", "2025-06-10", "--lease", "1s")
 	run(web2, "uncertain", good, rerun...).want(t, 0, "")
 	run(web2, "uncertain", good, append(rerun, "--exit-busy", "9")...).want(t, 9, "")
 	one.die()
 	eventually(t, "the lease is over", func() bool { return slotLock(t, "uncertain") == "" })
-	log += "3"
 	web2.run("run", "--job", "uncertain", "--date", "2025-06-11", "--", "true") // another slot's run, which was heard of since
-	run(web2, "uncertain", apart(failing(log, 0)), rerun...).wantLike(t, 0,
+	run(web2, "uncertain", good, rerun...).wantLike(t, 0,
 		"onceonly: uncertain 2025-06-10: taking over, attempt 2 of 2: web-1:[0-9]+ not heard of for [1-9][^\n]*\n")
 	wantLines(t, traceWords(t, log), "START 2025-06-10 2", "END 2025-06-10 2")
 	if e := entryOf(t, "uncertain", "2025-06-10"); e.State != "done" || e.Attempt != 2 || e.Rerun == "" {
 		t.Errorf("uncertain: %+v", e)
 	}
+}
 
+// A rerun is refused while the job is paused, and without the date or the reason.
+func TestRerunRefused(t *testing.T) {
+	t.Parallel()
+	r := newRerunner(t)
+	run, log, web1, web2, good, bad := r.run, r.log, r.web1, r.web2, r.good, r.bad
 	run(web1, "paused", good).want(t, 0, "")
 	slotPause(t, "paused")
 	run(web2, "paused", bad, rerun...).wantLike(t, exitNotDone, `onceonly: paused 2025-06-10: not run: paused by kim@web-9 since [0-9-]+: migration\n`)

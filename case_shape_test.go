@@ -60,7 +60,7 @@ func TestOneShapeAtATime(t *testing.T) {
 	}
 }
 
-// The message of two shapes names both lines and the host of the other. (R16)
+// The message of two shapes names both lines and the host of the other.
 func TestShapeMessage(t *testing.T) {
 	t.Parallel()
 	newHost(t, "web-3").run("run", "--job", "sync", "--schedule", "*/5 * * * *", "--date", "2025-06-10T14:20:00Z", "--", "true").wantOut(t, "")
@@ -70,7 +70,7 @@ func TestShapeMessage(t *testing.T) {
 }
 
 // A line that says nothing about how often it runs, and comes again at another minute of the same day, is refused instead of
-// being skipped in silence; whoever says that a day is meant is not, and neither is another host. (R19)
+// being skipped in silence; whoever says that a day is meant is not, and neither is another host.
 func TestLineThatIsNotDaily(t *testing.T) {
 	t.Parallel()
 	zone, midnight := atMidnight()

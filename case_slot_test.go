@@ -13,7 +13,7 @@ import (
 var tellSlot = []string{"--", "sh", "-c", `echo $ONCEONLY_SLOT $ONCEONLY_BUSINESS_DATE`}
 
 // The hour that comes twice is one day, and so is the one that is skipped: cron fires a line twice, or late, and the slot
-// is the same. A line that runs every hour or less has each showing of the hour for itself. (SH-15, rulings 7)
+// is the same. A line that runs every hour or less has each showing of the hour for itself. (SH-15)
 func TestHourTwiceAndSkipped(t *testing.T) {
 	t.Parallel()
 	const newYork, berlin = "America/New_York", "Europe/Berlin"

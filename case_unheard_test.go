@@ -61,7 +61,7 @@ func TestCaseEndUnheardStopped(t *testing.T) {
 
 // The begin of another attempt is executed and never answered, and onceonly is told to stop: the attempt is not used up, and
 // the log tells of it as what it was begun as.
-func TestCaseRetryUnheard(t *testing.T) {
+func TestCaseNextAttemptUnheard(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, shared.address())
 	h := newHost(t, "web-1", "ONCEONLY_REDIS="+p.url())

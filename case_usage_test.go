@@ -124,6 +124,23 @@ func wrongValues() []mistake {
 		"--exit-failed": {"", "256", "-1", "abc"},
 		"--namespace":   {"", "-x", "a\nb", long},
 		"--host":        {"", "-x", "a\nb", long},
+
+		"--schedule":     {"", "0 2 * *", "0 2 * * * *", "0 25 * * *", "0 0 31 2 *", "@sometimes"},
+		"--day-start":    {"", "24:00", "6", "06:60", "noon"},
+		"--overlap":      {"", "Skip", "never"},
+		"--catch-up":     {"", "all", "Each"},
+		"--log":          {"", "file", "stderr,syslog"},
+		"--wait-max":     {"", "10", "0s", "-1s"},
+		"--retry-delay":  {"", "10", "-1s"},
+		"--timeout":      {"", "3600", "0s", "-1s"},
+		"--kill-after":   {"", "10", "-1s"},
+		"--catch-up-max": {"", "0", "101", "all"},
+		"--keep":         {"", "9", "1000001", "all"},
+		"--standby":      {"", "maybe"},
+		"--rerun":        {"", "maybe"},
+		"--pg":           {"", "maybe"},
+		"--expand":       {"", "maybe"},
+		"--verbose":      {"", "maybe"},
 	} {
 		for _, v := range values {
 			all = append(all, mistake{args: []string{"run", "--job", "j", option + "=" + v, "--", "echo", "ran"}, says: option})
@@ -209,6 +226,21 @@ func wrongSettings() []mistake {
 		all = append(all, mistake{file: "# a comment\n\n\n" + line + "\n", says: says}, mistake{file: "# a comment\n\n\n" + line, says: ":4"})
 	}
 	return all
+}
+
+// Every option of run that refuses a value is among the wrong values, so that what it refuses is told with its name.
+func TestWrongValuesAreOfAllOptions(t *testing.T) {
+	var tried []string
+	for _, m := range slices.Concat(wrongValues(), wrongAddresses()) {
+		for _, word := range m.args {
+			tried = append(tried, strings.SplitN(word, "=", 2)[0])
+		}
+	}
+	for _, o := range runOptions {
+		if !o.bare && o.set(initial(), "no value of any option\n") != nil && !slices.Contains(tried, dashes(o.name)) {
+			t.Errorf("case_usage_test.go, wrongValues: has no wrong value of %s", dashes(o.name))
+		}
+	}
 }
 
 // A file that cannot be read is not a usage error: 78, and nothing is written.

@@ -53,7 +53,7 @@ func TestCaseArguments(t *testing.T) {
 	}
 }
 
-// Help and version go to stdout with status 0, at most 80 columns wide and without tabs. (STYLE)
+// Help and version go to stdout with status 0, at most 80 columns wide and without tabs.
 func TestCaseHelp(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "web-1", "ONCEONLY_REDIS=redis://127.0.0.1:1")

@@ -178,7 +178,7 @@ func startsOf(period string) func(int64) (int64, bool) {
 	}
 }
 
-// The oracle itself, on days whose outcome is documented in crontab(5) and cron(8).
+// The oracle itself, on days of which crontab(5) and cron(8) say what happens.
 func TestOracle(t *testing.T) {
 	for _, c := range []struct{ expr, day, want string }{
 		{"30 2 * * *", "2026-03-08", "07:00"},

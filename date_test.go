@@ -114,7 +114,7 @@ func TestDatesRefused(t *testing.T) {
 		{"every week", "UTC", "2025-W00", "there is no such week"},
 		{"every week", "UTC", "2026-w05", notADate},
 		{"every month", "UTC", "2026-13", "there is no such month"},
-		// R9, and ruling 6.
+		// A day that is no slot, for it has many or none; a time at which none begins. What may be written is named.
 		{"every 5m", "UTC", "2026-11-28", "a job that runs every 5m has many slots that day / name one: 2026-11-28T23:55"},
 		{"every 5m", "UTC", "today", "a job that runs every 5m has many slots that day / name one: 2026-11-29T05:05"},
 		{"*/5 * * * *", "UTC", "2026-11-28", "a job that runs at '*/5 * * * *' has many slots that day / name one: 2026-11-28T23:55"},

@@ -90,7 +90,7 @@ func (r recipe) do(s *session, w writer, frozen func(at int)) bool {
 	return false
 }
 
-func (r recipe) once(s *session, frozen func(at int)) outcome {
+func (r recipe) once(s *session, frozen func(at int)) sqlResult {
 	for i, sql := range r.steps {
 		frozen(i)
 		o := s.do(sql)
@@ -102,7 +102,7 @@ func (r recipe) once(s *session, frozen func(at int)) outcome {
 			return o
 		}
 	}
-	return outcome{state: "00000"}
+	return sqlResult{state: "00000"}
 }
 
 // A tally is what a race came to.

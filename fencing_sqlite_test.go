@@ -75,6 +75,25 @@ func newShell(t *testing.T, name, first string) *session {
 	return s
 }
 
+// writeInSteps is one writer's work, who may be frozen before each step. It is false if the answer to the question is that
+// somebody newer was here.
+func writeInSteps(s *session, w writer, steps []string, question string, frozen func(step int, locked bool)) bool {
+	locked := false
+	s.do("DELETE FROM fenced;")
+	for i, sql := range steps {
+		frozen(i, locked)
+		o := s.do(strings.NewReplacer("$ONCEONLY_FENCING_TOKEN", fmt.Sprint(w.token), "$ONCEONLY_RUN_ID", w.run).Replace(sql))
+		locked = locked || strings.HasPrefix(sql, "BEGIN")
+		if sql == question && o.rows == 0 {
+			if locked {
+				s.do("ROLLBACK;")
+			}
+			return false
+		}
+	}
+	return true
+}
+
 // TestFencingSQLiteRaces: no stale writer writes after a newer one, unless it asks first and then writes.
 func TestFencingSQLiteRaces(t *testing.T) {
 	t.Parallel()
@@ -95,20 +114,7 @@ func TestFencingSQLiteRaces(t *testing.T) {
 			file, do := newFile(t)
 			older, newer := newShell(t, file, first), newShell(t, file, first)
 			write := func(s *session, w writer, frozen func(step int, locked bool)) bool {
-				locked := false
-				s.do("DELETE FROM fenced;")
-				for i, sql := range steps {
-					frozen(i, locked)
-					o := s.do(strings.NewReplacer("$ONCEONLY_FENCING_TOKEN", fmt.Sprint(w.token), "$ONCEONLY_RUN_ID", w.run).Replace(sql))
-					locked = locked || strings.HasPrefix(sql, "BEGIN")
-					if sql == question && o.rows == 0 {
-						if locked {
-							s.do("ROLLBACK;")
-						}
-						return false
-					}
-				}
-				return true
+				return writeInSteps(s, w, steps, question, frozen)
 			}
 			refused := 0
 			for i := range raceRounds {

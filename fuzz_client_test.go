@@ -59,7 +59,7 @@ func (c *fuzzClient) run() {
 			return
 		}
 		if c.q.Try > 1 {
-			c.fuzz.count("retries")
+			c.fuzz.count("next tries")
 		}
 		if !c.attempt(r) {
 			return
@@ -96,7 +96,7 @@ func (c *fuzzClient) ask() *reply {
 // refused leaves. Who has asked without an answer, or has kept the lease, says so: what is under way then does nothing.
 func (c *fuzzClient) refused(r *reply) {
 	if c.q.Try > 1 {
-		c.fuzz.count("refused retries")
+		c.fuzz.count("refused next tries")
 	}
 	if c.wire.unanswered || (r == nil && c.q.Try > 1) || (r != nil && (r.Verdict == "lost" || r.Verdict == "ended")) {
 		if c.r.IntN(10) != 0 { // else it dies
@@ -154,7 +154,7 @@ func (c *fuzzClient) attempt(r *reply) bool {
 	a := f.attempts[attempt{c.l.runID, c.q.Try}]
 	a.from = bootNow()
 	f.mu.Unlock()
-	c.l.claim = func() end { return c.end(r) }
+	c.l.attempt = func() end { return c.end(r) }
 	lost, dead := c.work()
 	f.mu.Lock()
 	a.until = min(bootNow(), dead)
@@ -213,7 +213,7 @@ func (c *fuzzClient) work() (bool, boot) {
 	return false, c.l.kill()
 }
 
-// again waits for a retry with the lease kept. It returns false if there will be none.
+// again waits for the next try, with the lease kept. It returns false if there will be none.
 func (c *fuzzClient) again(e end) bool {
 	c.fuzz.count("kept")
 	if c.r.IntN(12) == 0 {

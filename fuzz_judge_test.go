@@ -124,7 +124,7 @@ func (f *fuzz) judgeEntry(job, slot string, e *entry, newest *fuzzAttempt, stale
 	case left && e.State == "running":
 		f.fault("%v: running, and nobody runs it", newest)
 	case left && e.Kept:
-		f.fault("%v: kept for a retry, and nobody is there", newest)
+		f.fault("%v: kept for the next try, and nobody is there", newest)
 	case e.Stale != stales:
 		f.fault("%s %s: %d stale ends are written, %d were seen", job, slot, e.Stale, stales)
 	}

@@ -34,7 +34,7 @@ const (
 // fuzzFloor is what must happen for each second that is asked for, or the fuzz was too kind to prove anything. A machine
 // that is busy gets four times as long.
 var fuzzFloor = map[string]float64{"grants": 15, "done": 2, "takeovers": 1, "stale": 0.15, "lost": 2, "unstarted": 10,
-	"kept": 2, "retries": 0.7, "refused retries": 0.7, "late begins after the end": 5, "late ends told before": 0.5,
+	"kept": 2, "next tries": 0.7, "refused next tries": 0.7, "late begins after the end": 5, "late ends told before": 0.5,
 	"copies spared a newer try": 0.15, "unanswered": 20, "trimmed": 5, "paused": 10, "errors": 10,
 	"resolve settled": 1, "resolve held": 1, "stops": 1}
 

@@ -57,7 +57,7 @@ type lease struct {
 	step   step
 	end    atomic.Int64 // boot: the lease lasts at least until then
 
-	claim     func() end            // the attempt that runs under it, for regain
+	attempt   func() end            // the one that runs under it, for regain; nil: none does
 	forgotten bool                  // Redis has lost the attempt once; what else it lost, nobody knows
 	away      atomic.Bool           // it is not renewed, because Redis does not do it
 	watched   atomic.Pointer[guard] // told of every renewal
@@ -113,13 +113,13 @@ func (s *lease) renew(ctx context.Context) error {
 // regain takes back a lease that lapsed or that Redis has lost, if provably nobody has begun since. An error that is
 // errLost says who has.
 func (s *lease) regain(ctx context.Context) error {
-	if s.claim == nil { // no attempt runs under it
+	if s.attempt == nil {
 		return errLost
 	}
 	sent := bootNow()
-	claim := s.claim()
-	claim.RunID = s.runID
-	s.step.compose(obtainLua, regainLua, claim)
+	e := s.attempt()
+	e.RunID = s.runID
+	s.step.compose(obtainLua, regainLua, e)
 	lock, err := s.client.Obtain(ctx, s.ledger.keys(s.job)[0], s.ttl,
 		&redislock.Options{Token: s.runID, Metadata: s.step.metadata})
 	if err != nil && !errors.Is(err, redislock.ErrNotObtained) {
@@ -177,6 +177,7 @@ func (s *lease) finish(ctx context.Context, e end) (*reply, error) {
 	return decode[reply](s.step.answer)
 }
 
+// extend counts the lease from before the request was sent: how long the answer was on its way, nobody knows.
 func (s *lease) extend(sent boot) {
 	s.end.Store(int64(sent.add(s.ttl)))
 	s.watched.Load().tell(s.kill())

@@ -42,3 +42,22 @@ func TestMapOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// A comment says the thing itself: no number of a ruling or a section that stands elsewhere, and no document that is not here.
+func TestCommentsSayItThemselves(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"*.go", "scripts/*.lua", "scripts/*/*.go", "testdata/script/*.txtar", "testdata/cases.txt", "Makefile", "*.md"} {
+		found, _ := filepath.Glob(pattern)
+		files = append(files, found...)
+	}
+	elsewhere := regexp.MustCompile(`\x{a7}|[^$]\((?:[A-Z]{5,}|R\d+)[,)]|[Rr]uling[s ]+\d|\b[A-Z]{4,}\.md\b`)
+	for _, name := range files {
+		for n, line := range strings.Split(manualRead(t, name), "\n") {
+			for _, m := range elsewhere.FindAllString(line, -1) {
+				if _, err := os.Stat(m); err != nil {
+					t.Errorf("%s:%d: %s points at what is not in this repository: say the thing itself", name, n+1, m)
+				}
+			}
+		}
+	}
+}

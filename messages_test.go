@@ -17,7 +17,7 @@ func TestMessagesAreTested(t *testing.T) {
 	shown := testTexts(t)
 	for _, m := range collectMessages(t) {
 		if !slices.Contains(neverSaid, m) && !slices.ContainsFunc(shown, func(text string) bool { return inOrder(text, m) }) {
-			t.Errorf("no test has the message %q", m)
+			t.Errorf("no test has the message %q: it belongs, word by word, into case_messages_test.go", m)
 		}
 	}
 }

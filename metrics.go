@@ -167,8 +167,8 @@ func (j *jobState) putHosts(put put) {
 }
 
 func (j *jobState) putAttempts(put put) {
-	for _, outcome := range []string{"done", "failed", "uncertain", "stale"} {
-		put(float64(number(j.meta["count_"+outcome])), "outcome", outcome)
+	for _, end := range []string{"done", "failed", "uncertain", "stale"} {
+		put(float64(number(j.meta["count_"+end])), "outcome", end)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestNagiosLine(t *testing.T) {
 	same(t, at("report"), "ONCEONLY CRITICAL - 1 of 1 job: report late 2026-11-29 | jobs=1 attention=1;0 running=0 paused=0\n")
 }
 
-// No alarm is louder than it is: a pause and a retry are warnings. At most five jobs are named, and no | comes from a name.
+// No alarm is louder than it is: a pause and an attempt to come are warnings. At most five jobs are named, and no | comes from a name.
 func TestNagiosWarning(t *testing.T) {
 	t.Parallel()
 	now := msOf(t, seoulNow)

@@ -19,8 +19,15 @@ var (
 // isURL says whether a value may hold a password, and is not to be repeated.
 func isURL(value string) bool { return strings.Contains(value, "://") }
 
-// settings are what the options say. What nobody said is the zero value, unless initial has another; where zero can
-// also be said, from tells them apart.
+// settings are what the options say. How it is written that an option was not given:
+//
+//	flag              false, which is also what "no" in the environment says
+//	text              "": an empty value is refused, so nobody can give one
+//	number, duration  0, where set refuses 0 (lease, keep, waitMax, timeout, late)
+//	                  from has no name of it, where 0 can be given and means something else (redis-wait)
+//	with a default    the default, from initial; one that depends on the slot's length is set in call.complete
+//
+// Where it matters that somebody gave it, though the value is the default's, ask from, too (every, n).
 type settings struct {
 	job        string
 	every      string

@@ -157,8 +157,8 @@ func (d *database) session(env ...string) *session {
 	return s
 }
 
-// An outcome is what came of SQL: how many rows its last statement touched, and the error of the last.
-type outcome struct {
+// An sqlResult is what came of SQL: how many rows its last statement touched, and the error of the last.
+type sqlResult struct {
 	rows  int
 	state string // 00000 is none
 	out   string
@@ -172,7 +172,7 @@ func (s *session) send(sql string) {
 	}
 }
 
-func (s *session) await() (r outcome) {
+func (s *session) await() (r sqlResult) {
 	s.t.Helper()
 	for {
 		line, err := s.out.ReadString('\n')
@@ -189,7 +189,7 @@ func (s *session) await() (r outcome) {
 	}
 }
 
-func (s *session) do(sql string) outcome {
+func (s *session) do(sql string) sqlResult {
 	s.t.Helper()
 	s.send(sql)
 	return s.await()

@@ -152,8 +152,8 @@ func (r *run) mayTryAgain(w *watch) bool {
 // delay keeps the lease until the next attempt is due. It returns false if there is to be none: a signal came, or the
 // lease is gone; then it is given back.
 func (r *run) delay(d time.Duration) bool {
-	r.lease.claim = nil // nothing runs that a lapsed lease would be regained for
-	if r.interrupted {  // while the end was written
+	r.lease.attempt = nil // nothing runs that a lapsed lease would be regained for
+	if r.interrupted {    // while the end was written
 		r.giveBack()
 		return false
 	}
@@ -197,7 +197,7 @@ func (r *run) giveBack() {
 // beginAgain asks for one attempt more under the same lease. Every verdict but run gives it back.
 func (r *run) beginAgain() bool {
 	before := r.reply
-	r.lease.claim = r.end
+	r.lease.attempt = r.end
 	r.try++
 	e := r.askUntil()
 	if e == nil && r.reply.Verdict == "run" {

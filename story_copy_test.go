@@ -160,20 +160,20 @@ func TestLuaCopies(t *testing.T) {
 			failed a.1 kept -> already
 			entry s1 -> failed 1 a.1
 			begin b.1 s1 attempts=2 -> run 2`},
-		{"retry refused: paused", `
+		{"next try refused: paused", `
 			begin a.1 s1 attempts=2 -> run 1
 			failed a.1 kept -> ok
 			set meta paused {}
 			begin a.2 s1 attempts=2 -> paused
 			entry s1 -> failed 1 a.1
 			lock -> -`},
-		{"retry refused: attempts", `
+		{"next try refused: attempts", `
 			begin a.1 s1 -> run 1
 			failed a.1 kept -> ok
 			begin a.2 s1 -> failed told
 			entry s1 -> failed 1 a.1
 			lock -> -`},
-		{"retry refused: zone", `
+		{"next try refused: zone", `
 			begin a.1 s1 attempts=2 -> run 1
 			failed a.1 kept -> ok
 			begin a.2 s1 attempts=2 zone=Asia/Seoul -> zone

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// Stories of those who leave early, with a lost answer, a lapsed lease or a retry refused: they leave nothing in the
-// way.
+// Stories of those who leave early, with a lost answer, a lapsed lease or a next try refused: they leave nothing in
+// the way.
 
 // TestLuaGivesBack holds what leaves a lease, a mark or an end behind that nobody cares for.
 func TestLuaGivesBack(t *testing.T) {
@@ -19,7 +19,7 @@ func TestLuaGivesBack(t *testing.T) {
 			entry s1 -> failed 0 a.1
 			lock -> -
 			begin b.1 s1 -> run 1`},
-		// A kept its lease for a retry, it lapsed, another slot runs: the retry is refused, and A leaves. The copy of A's
+		// A kept its lease for its next try, it lapsed, another slot runs: the try is refused, and A leaves. The copy of A's
 		// first question comes when the job is free.
 		{"kept, lapsed, refused", `
 			begin a.1 s1 attempts=2 -> run 1
@@ -31,8 +31,8 @@ func TestLuaGivesBack(t *testing.T) {
 			done b.1 -> ok
 			copy a.1 -> ended
 			lock -> -`},
-		// The question for A's retry is never executed, A gives up. Then a copy of its first question comes.
-		{"kept, retry never heard of", `
+		// The question for A's second try is never executed, A gives up. Then a copy of its first question comes.
+		{"kept, next try never heard of", `
 			begin a.1 s1 attempts=2 -> run 1
 			failed a.1 kept -> ok
 			unstarted a.2 s1 -> ok

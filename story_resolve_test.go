@@ -63,7 +63,7 @@ func TestLuaResolve(t *testing.T) {
 			resolve done s1 -> held
 			done a.1 -> ok
 			resolve reopened s1 -> settled`},
-		{"refused while it is kept for a retry", `
+		{"refused while it is kept for the next try", `
 			begin a.1 s1 attempts=2 -> run 1
 			failed a.1 kept -> ok
 			resolve done s1 -> held

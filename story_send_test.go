@@ -137,7 +137,7 @@ func (j *luaJob) end(who string, q question, r *reply) end {
 // regain asks for a lapsed lease; the answer is the script's.
 func (j *luaJob) regain(who string) string {
 	s := j.lease(who)
-	s.claim = func() end { return j.end(who, j.asked[who], j.given[who]) }
+	s.attempt = func() end { return j.end(who, j.asked[who], j.given[who]) }
 	if err := s.regain(context.Background()); err != nil && !errors.Is(err, errLost) {
 		return "error " + cause(err)
 	}

@@ -318,8 +318,8 @@ func (j *luaJob) dump() string {
 	return all
 }
 
-// TestLuaRetryStorm is SH-13: twenty hosts ask ten times each, and the command always fails at once.
-func TestLuaRetryStorm(t *testing.T) {
+// TestLuaAttemptStorm is SH-13: twenty hosts ask ten times each, and the command always fails at once.
+func TestLuaAttemptStorm(t *testing.T) {
 	t.Parallel()
 	for _, attempts := range []int{1, 3} {
 		t.Run(strconv.Itoa(attempts), func(t *testing.T) {

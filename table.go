@@ -54,7 +54,8 @@ type glyph struct {
 
 const red, cyan, dim = "31", "36", "2"
 
-// glyphs are in the order of the legend. Helped is done, but not at the first attempt, or by hand.
+// glyphs are all states that a slot can be in, in the order of the legend. Helped is none: it is done, but not at the first
+// attempt, or by hand.
 var glyphs = []glyph{{"done", ".", "", ""}, {"helped", "+", "", "retried"}, {"running", ">", cyan, "running"},
 	{"retrying", ">", cyan, "running"}, {"missed", "-", red, "missed"}, {"late", "!", red, "late"},
 	{"failed", "F", red, "failed"}, {"uncertain", "?", red, "uncertain"}, {"skipped", "s", dim, "skipped"},

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Bench measures what onceonly costs, beside what else does the same, and beside the targets of the design.
+// Bench measures what onceonly costs, beside what else does the same, and beside what it is to cost.
 //
 //	go run ./scripts/bench [-rounds N] [-hold 1m] [-processes N] [-askers N] [-only wall,requests,hold,crowd,waiters,history]
 //

@@ -81,39 +81,45 @@ func TestFailedRunDoesNotCount(t *testing.T) {
 	wantLines(t, traceWords(t, log), "START 2025-06-10 1", "END 2025-06-10 1", "START 2025-06-10 2", "END 2025-06-10 2")
 }
 
+// askTenTimes has twenty hosts ask ten times each, mostly at once: how often each status came, and how many said something.
+func askTenTimes(t *testing.T, args []string) (statuses map[int]int, told int) {
+	t.Helper()
+	statuses = map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for round := range 10 {
+		for i := range 20 {
+			all.Go(func() {
+				r := newHost(t, fmt.Sprint("web-", i)).run(args...)
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[r.status]++
+				if r.stderr != "" {
+					told++
+					if !strings.Contains(r.stderr, "(exit 1), no attempt left\n") {
+						t.Errorf("%v", r)
+					}
+				}
+			})
+		}
+		if round%3 == 2 {
+			all.Wait()
+		}
+	}
+	all.Wait()
+	return statuses, told
+}
+
 // Twenty hosts and a job that always fails at once do not make a storm: three starts when three were asked for, one
 // otherwise, however often they ask; one line in the fleet, and no key more than at the beginning. (SH-13)
-func TestRetryStorm(t *testing.T) {
+func TestAttemptStorm(t *testing.T) {
 	t.Parallel()
 	for job, attempts := range map[string]int{"three": 3, "one": 1} {
 		t.Run(job, func(t *testing.T) {
 			t.Parallel()
 			log := filepath.Join(t.TempDir(), "log")
-			var mu sync.Mutex
-			statuses, told := map[int]int{}, 0
-			var all sync.WaitGroup
-			for round := range 10 {
-				for i := range 20 {
-					all.Go(func() {
-						args := append([]string{"run", "--job", job, "--date", "2025-06-10", "--attempts", fmt.Sprint(attempts), "--retry-delay", "200ms"},
-							apart(failing(log, 1))...)
-						r := newHost(t, fmt.Sprint("web-", i)).run(args...)
-						mu.Lock()
-						defer mu.Unlock()
-						statuses[r.status]++
-						if r.stderr != "" {
-							told++
-							if !strings.Contains(r.stderr, "(exit 1), no attempt left\n") {
-								t.Errorf("%v", r)
-							}
-						}
-					})
-				}
-				if round%3 == 2 {
-					all.Wait()
-				}
-			}
-			all.Wait()
+			statuses, told := askTenTimes(t, append([]string{"run", "--job", job, "--date", "2025-06-10", "--attempts", fmt.Sprint(attempts),
+				"--retry-delay", "200ms"}, apart(failing(log, 1))...))
 			var want []string
 			token := int64(0)
 			for n := range attempts {
@@ -140,9 +146,9 @@ func TestRetryStorm(t *testing.T) {
 	}
 }
 
-// A retry in the same process keeps the lease: nobody could ever have got in between. It has the same run ID, a greater
-// token and the next number. The delay grows by half. (ruling 1)
-func TestRetryKeepsTheLease(t *testing.T) {
+// The next attempt of the same process keeps the lease: nobody could ever have got in between. It has the same run ID, a greater
+// token and the next number. The delay grows by half.
+func TestNextAttemptKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "log")
 	const first, attempts = 100 * time.Millisecond, 7
@@ -245,7 +251,7 @@ func TestSignalBeforeTheDelay(t *testing.T) {
 }
 
 // No attempt is begun when the job was paused during the delay, or when the lease is gone or somebody else's: the exit is the
-// last status, and what is somebody else's is left alone. (rulings 1, 2)
+// last status, and what is somebody else's is left alone.
 func TestDelayThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -310,7 +316,7 @@ func TestKilledDuringTheDelay(t *testing.T) {
 }
 
 // What an attempt leaves running is killed before the next one begins: two attempts never work at once.
-func TestLeftoversKilledBeforeTheRetry(t *testing.T) {
+func TestLeftoversKilledBeforeTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	r := newHost(t, "web-1").run("run", "--job", "etl", "--date", "2025-06-10", "--attempts", "2", "--retry-delay", "10ms", "--", "sh", "-c", `
