@@ -7,16 +7,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // Where there is next to nothing beside onceonly: no user, no home, no file.
 
-// SH-57: a user that no file knows, without a home, in a folder that it cannot read, with a TMPDIR that is not there: it
-// works, and creates no file.
-func TestCaseUnknownUser(t *testing.T) {
-	t.Parallel()
+// A stranger is a user that no file knows, with onceonly in a folder.
+type stranger struct {
+	dir string
+	as  []string // the words before a command
+}
+
+func newStranger(t *testing.T, uid string) *stranger {
+	t.Helper()
 	if os.Getuid() != 0 {
 		absent(t, "root, to become somebody else")
 	}
@@ -24,12 +29,32 @@ func TestCaseUnknownUser(t *testing.T) {
 	os.Chmod(filepath.Dir(dir), 0o755)
 	os.Chmod(dir, 0o755)
 	copyFile(t, binary, filepath.Join(dir, "onceonly"))
-	closed := filepath.Join(dir, "closed")
+	return &stranger{dir, []string{"setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"}}
+}
+
+// command is one of the stranger's.
+func (s *stranger) command(words ...string) *exec.Cmd {
+	return exec.Command(s.as[0], slices.Concat(s.as[1:], words)...)
+}
+
+// onceonly is its own, with next to no environment.
+func (s *stranger) onceonly(t *testing.T, redis string, words ...string) *exec.Cmd {
+	t.Helper()
+	return s.command(slices.Concat([]string{"env", "-i", "PATH=/usr/bin:/bin", "ONCEONLY_REDIS=" + redis,
+		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1", filepath.Join(s.dir, "onceonly")}, words)...)
+}
+
+// SH-57: a user that no file knows, without a home, in a folder that it cannot read, with a TMPDIR that is not there: it
+// works, and creates no file.
+func TestCaseUnknownUser(t *testing.T) {
+	t.Parallel()
+	s := newStranger(t, "54321")
+	dir, closed := s.dir, filepath.Join(s.dir, "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	run := func(trace, command string) result {
-		words := []string{"setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"}
+		words := slices.Clone(s.as)
 		if trace != "" {
 			words = append([]string{"strace", "-f", "-qq", "-e", "trace=openat,open,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat", "-o", trace}, words...)
 		}

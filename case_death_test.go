@@ -36,7 +36,7 @@ func TestCaseKilledAtAnyMoment(t *testing.T) {
 			moments[i] = rand.N(8 * time.Millisecond) // where the steps are
 		}
 		p := web.start(line(i, "1s")...)
-		time.Sleep(moments[i] - time.Since(p.began)) // from before begin is sent to after the end is written: the counts below say that both were met
+		strikeAfter(moments[i] - time.Since(p.began)) // of 30 ms, in which the whole run lies
 		p.kill()
 		if _, value, ttl := lockOf(t, fmt.Sprint("j", i)); ttl == -1 {
 			t.Errorf("killed after %v: the lock %q lives for ever", moments[i], value)

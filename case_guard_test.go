@@ -58,7 +58,7 @@ func TestGuardOnceonlyKilled(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second)) // drawn anew in each round: two intervals between renewals, each met at its begin, its end, and in between
+		strikeAfter(mathrand.N(time.Second)) // of two intervals between renewals
 		at := bootNow()
 		a.say(unix.SIGKILL)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
@@ -100,7 +100,7 @@ func TestGuardOnceonlyFrozen(t *testing.T) {
 		group := groupOf(t, log, "web-1")
 		guardOf(t, group)
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 2s --attempts 2 --standby", beating(t, log, "5ms", "100ms")...)...))
-		time.Sleep(mathrand.N(time.Second)) // drawn anew in each round: two intervals between renewals, each met at its begin, its end, and in between
+		strikeAfter(mathrand.N(time.Second)) // of two intervals between renewals
 		a.say(unix.SIGSTOP)
 		eventually(t, "the group is dead", func() bool { return len(aliveIn(group)) == 0 })
 		if r := b.wait(); r.status != 0 {
@@ -187,7 +187,7 @@ func TestGuardKilledInTheFirstSecond(t *testing.T) {
 		job, log := fmt.Sprint("j", k), filepath.Join(t.TempDir(), "log")
 		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "--lease 2s", beating(t, log, "2ms", "10s", "deaf")...)...))
 		group := groupOf(t, log, "web-1")
-		time.Sleep(mathrand.N(900 * time.Millisecond)) // drawn anew in each round, from the start to just before a guard may be there: a renewal at 0.5 s is among what it meets
+		strikeAfter(mathrand.N(900 * time.Millisecond)) // of the second in which there is no guard
 		at := bootNow()
 		p.say(unix.SIGKILL)
 		eventually(t, "the command is dead", func() bool { return len(aliveIn(group)) == 0 })

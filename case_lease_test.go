@@ -56,9 +56,8 @@ func TestCaseLeaseIsRenewed(t *testing.T) {
 	if took := time.Since(began); took > 2500*time.Millisecond {
 		t.Errorf("3 renewals took %v: a quarter of the lease is 500 ms", took)
 	}
-	r.cmd.Process.Signal(unix.SIGSTOP)
-	time.Sleep(800 * time.Millisecond) // less than what is left of a lease of 2 s after its last renewal, and longer than one renewal waits
-	r.cmd.Process.Signal(unix.SIGCONT)
+	say := func(s unix.Signal) func() { return func() { r.cmd.Process.Signal(s) } }
+	lasting(800*time.Millisecond, say(unix.SIGSTOP), say(unix.SIGCONT)) // longer than a renewal waits, shorter than what is left of the lease
 	renewed(t, 3, 2*time.Second, left, alive)
 	newHost(t, "web-2", "ONCEONLY_REDIS="+r.url()).run(caseRun("long", "--lease 2s --exit-busy 5", "sh", "-c", "true")...).want(t, 5, "")
 	e.end(t)

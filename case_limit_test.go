@@ -4,49 +4,43 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 var _ = caseHelper("case:root", helpRoot)
 
-// helpRoot becomes root, as its file allows, and stays until the file that it is told is there.
-func helpRoot(args []string) int {
+// helpRoot becomes root, as its file allows, and stays until its standard input ends.
+func helpRoot([]string) int {
 	if err := unix.Setresuid(0, 0, 0); err != nil {
 		return 1
 	}
-	for _, err := os.Stat(args[0]); err != nil; _, err = os.Stat(args[0]) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	io.Copy(io.Discard, os.Stdin)
 	return 0
 }
 
 // A command that has become root is out of the reach of a onceonly that is not: that is said once.
 func TestCannotBeStopped(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		absent(t, "root, to be another user")
-	}
-	dir := t.TempDir()
-	os.Chmod(filepath.Dir(dir), 0o755)
-	os.Chmod(dir, 0o777)
-	copyFile(t, binary, filepath.Join(dir, "onceonly"))
-	helper, gate := filepath.Join(dir, "helper"), filepath.Join(dir, "gate")
+	s := newStranger(t, "54324")
+	helper := filepath.Join(s.dir, "helper")
 	copyFile(t, caseSelf(t), helper)
 	os.Chmod(helper, 0o755|os.ModeSetuid)
-	words := []string{"--reuid", "54324", "--regid", "54324", "--clear-groups", "env", "-i", "PATH=/usr/bin:/bin", "ONCEONLY_REDIS=" + shared.url(),
-		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1", filepath.Join(dir, "onceonly")}
-	p := caseStart(t, exec.Command("setpriv", append(words, caseRun("j", "--timeout 1s -k 100ms", helper, "case:root", gate)...)...))
+	cmd := s.onceonly(t, shared.url(), caseRun("j", "--timeout 1s -k 100ms", helper, "case:root")...)
+	life, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := caseStart(t, cmd)
 	said := "onceonly: j " + caseDay + ": cannot be stopped: operation not permitted\n"
 	eventually(t, "it is said", func() bool { return manualRead(t, p.err) == said })
-	caseTouch(t, gate, "")
+	life.Close()
 	p.wait().wantMatch(t, 124, regexp.QuoteMeta(said)+"onceonly: j [^\n]+ longer than --timeout 1s\n")
 }
 
@@ -55,25 +49,18 @@ func TestCannotBeStopped(t *testing.T) {
 // the end is written.
 func TestProcessLimit(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		absent(t, "root, to be another user")
-	}
-	dir := t.TempDir()
-	os.Chmod(filepath.Dir(dir), 0o755)
-	os.Chmod(dir, 0o777)
-	copyFile(t, binary, filepath.Join(dir, "onceonly"))
-	px, gate := newProxy(t, shared.address()), filepath.Join(dir, "gate")
-	words := []string{"--reuid", "54323", "--regid", "54323", "--clear-groups", "env", "-i", "PATH=/usr/bin:/bin", "ONCEONLY_REDIS=" + px.url(),
-		"ONCEONLY_NAMESPACE=" + namespaceOf(t), "ONCEONLY_HOST=web-1", filepath.Join(dir, "onceonly")}
-	p := caseStart(t, exec.Command("setpriv", append(words, caseRun("j", "-v --lease 3s", gated(gate+".log", gate)[1:]...)...)...))
+	s := newStranger(t, "54323")
+	os.Chmod(s.dir, 0o777)
+	px, gate := newProxy(t, shared.address()), filepath.Join(s.dir, "gate")
+	p := caseStart(t, s.onceonly(t, px.url(), caseRun("j", "-v --lease 3s", gated(gate+".log", gate)[1:]...)...))
 	eventually(t, "the command has begun", func() bool { return len(lines(gate+".began")) > 0 })
 	group := gateTraces(t, gate+".log")[0].pid
 	guarded := func() bool { return len(guardsOf(group)) > 0 }
 	eventually(t, "there is a guard", guarded)
 	limit := func(soft string) { // root may not have the right to
 		t.Helper()
-		words := []string{"--reuid", "54323", "--regid", "54323", "--clear-groups", "prlimit", "--pid", fmt.Sprint(p.Process.Pid), "--nproc=" + soft + ":"}
-		if out, err := exec.Command("setpriv", words...).CombinedOutput(); err != nil {
+		out, err := s.command("prlimit", "--pid", fmt.Sprint(p.Process.Pid), "--nproc="+soft+":").CombinedOutput()
+		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}

@@ -29,7 +29,7 @@ func TestCaseShortJob(t *testing.T) {
 			var early []*process
 			for n := range 10 {
 				early = append(early, newHost(t, "web-"+strconv.Itoa(n)).start(args...))
-				time.Sleep(rand.N(10 * time.Millisecond)) // drawn for each host: ten ask within 50 ms or so, so that a job of 0 s is over before the last, one of 0.05 s in their midst, one of 1 s after them all
+				strikeAfter(rand.N(10 * time.Millisecond)) // the next host's clock is so much behind
 			}
 			for _, p := range early {
 				silent(t, "an early host", p.result(t))

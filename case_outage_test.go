@@ -52,10 +52,8 @@ func TestCaseHiccups(t *testing.T) {
 		lasts time.Duration
 	}{{px.refuse, time.Second}, {px.resetOnce, 0}, {func() { px.swallow(true, true) }, 1500 * time.Millisecond}} {
 		renewalPasses(t, px)
-		time.Sleep(time.Second) // the next is due in half a second: it meets the fault, however short that is
-		fault.begin()
-		time.Sleep(fault.lasts) // as SH-08 has it
-		px.pass()
+		strikeAfter(time.Second) // half a second before the next is due
+		lasting(fault.lasts, fault.begin, px.pass)
 	}
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+"){1,2}") // refused, it was tried twice
 	wantWhole(t, log)
@@ -68,11 +66,14 @@ func TestCaseReadOnlyForAWhile(t *testing.T) {
 	ctx, r, log := context.Background(), newRedis(t), filepath.Join(t.TempDir(), "log")
 	p := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+r.url()).command(caseRun("j", "--lease 6s", beating(t, log, "20ms", "8s")...)...))
 	eventually(t, "it begins", beats(log, "web-1"))
-	if err := r.rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
-		t.Fatal(err)
+	become := func(host, port string) func() {
+		return func() {
+			if err := r.rdb.ReplicaOf(ctx, host, port).Err(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
-	time.Sleep(2 * time.Second) // as SH-28 has it: a renewal, due every 1.5 s, meets it
-	r.rdb.ReplicaOf(ctx, "NO", "ONE")
+	lasting(2*time.Second, become("127.0.0.1", "1"), become("NO", "ONE"))
 	p.wait().wantMatch(t, 0, "("+notRenewed("j")+")?")
 	if e := entryIn(t, r.rdb, namespaceOf(t), "j", caseDay); e.State != "done" || e.Attempt != 1 {
 		t.Errorf("entry %+v", e)
@@ -103,7 +104,7 @@ func TestCaseCutOffAtRandom(t *testing.T) {
 		a := caseStart(t, newHost(t, "web-1", "ONCEONLY_REDIS="+px.url()).command(caseRun(job, "--lease 2s --attempts 2", beating(t, log, "2ms", "15s", "deaf")...)...))
 		eventually(t, "it begins", beats(log, "web-1"))
 		b := caseStart(t, newHost(t, "web-2").command(caseRun(job, "--lease 10s --attempts 2 --standby", beating(t, log, "2ms", "300ms")...)...))
-		time.Sleep(moment) // drawn anew in each round, up to the length of the lease: before the first renewal, between two, and while one is under way
+		strikeAfter(moment) // of the length of the lease
 		way.cut(px)
 		ra, rb := a.wait(), b.wait()
 		if ra.status != 75 || rb.status != 0 {

@@ -264,7 +264,7 @@ func TestCaseTermAtAnyTime(t *testing.T) {
 	for i := range 150 {
 		job := fmt.Sprint("j", i)
 		p := caseStart(t, h.command(caseRun(job, "", "sh", "-c", "read x </dev/null; exit 0")...))
-		time.Sleep(whole * time.Duration(i) / 120) // a little later each time, from its first moment to past the end of a whole run
+		strikeAfter(whole * time.Duration(i) / 120) // of a whole run and a quarter more
 		p.Process.Signal(unix.SIGTERM)
 		r := p.wait()
 		told[r.status]++

@@ -90,11 +90,9 @@ func withholds(t *testing.T, target, command string) (url string, kept func() []
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
 	var mu sync.Mutex
 	var all [][]byte
 	serve := func(c net.Conn) {
-		defer c.Close()
 		s, err := net.Dial("tcp", target)
 		if err != nil {
 			return
@@ -115,16 +113,7 @@ func withholds(t *testing.T, target, command string) (url string, kept func() []
 			s.Write(raw)
 		}
 	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go serve(c)
-		}
-	}()
-	return "redis://" + l.Addr().String() + "/0", func() [][]byte {
+	return "redis://" + serveAll(t, l, serve) + "/0", func() [][]byte {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(all)
@@ -147,17 +136,7 @@ func tlsListener(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { io.Copy(io.Discard, c); c.Close() }()
-		}
-	}()
-	return l.Addr().String()
+	return serveAll(t, l, func(c net.Conn) { io.Copy(io.Discard, c) })
 }
 
 // SH-47: TERM while Redis does not answer: over within a second, no command, no key, not a word.

@@ -18,19 +18,10 @@ func TestTurnedAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				c.Read(make([]byte, 4096))
-				c.Write([]byte(says + "\r\n"))
-				c.Close()
-			}
-		}()
-		address := l.Addr().String()
+		address := serveAll(t, l, func(c net.Conn) {
+			c.Read(make([]byte, 4096)) // all of the handshake: else the reply would be lost with the connection
+			c.Write([]byte(says + "\r\n"))
+		})
 		state := filepath.Join(t.TempDir(), "state")
 		h := newHost(t, "web-1", "ONCEONLY_REDIS=redis://"+address+"/0", "ONCEONLY_STATE_DIR="+state)
 		for _, command := range [][]string{caseRun("j", "--redis-wait 1s --lease 1h", "true"), {"status", "--redis-wait", "1s"}} {

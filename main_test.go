@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,8 +145,26 @@ func newHost(t *testing.T, name string, env ...string) *host {
 	return &host{t: t, name: name, env: append(base, env...)}
 }
 
+var namespaces = struct {
+	sync.Mutex
+	of     map[*testing.T]string
+	rounds map[string]int
+}{of: map[*testing.T]string{}, rounds: map[string]int{}}
+
+// namespaceOf is the test's own, another in each round of -count.
 func namespaceOf(t *testing.T) string {
-	return strings.NewReplacer("/", ".", " ", "_").Replace(t.Name())
+	namespaces.Lock()
+	defer namespaces.Unlock()
+	name, known := namespaces.of[t]
+	if !known {
+		name = strings.NewReplacer("/", ".", " ", "_").Replace(t.Name())
+		namespaces.rounds[name]++
+		if n := namespaces.rounds[name]; n > 1 {
+			name += fmt.Sprint(".", n)
+		}
+		namespaces.of[t] = name
+	}
+	return name
 }
 
 // A result is what a process left.
@@ -217,7 +236,13 @@ func absent(t *testing.T, what string) {
 // eventually waits for a fact, with a deadline.
 func eventually(t *testing.T, what string, fact func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !fact(); {
+	within(t, 20*time.Second, what, fact)
+}
+
+// within is for a fact that takes longer to come.
+func within(t *testing.T, patience time.Duration, what string, fact func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !fact(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never came true: %s", what)
 		}

@@ -37,7 +37,7 @@ func TestMetricsOfJob(t *testing.T) {
 		asked("web-1", "2026-11-27T02:00:00+09:00").asked("web-2", "2026-11-28T02:00:00+09:00").
 		asked("web-3", "2026-11-29T02:00:00+09:00").lock(backupRuns + "web-2:977")
 	got := view(t, statusAsk{metrics: true}, seoulNow, 108*time.Second)
-	of := `{ledger="TestMetricsOfJob",job_name="in\"v\\o ice"`
+	of := `{ledger="` + namespaceOf(t) + `",job_name="in\"v\\o ice"`
 	for _, want := range []string{
 		"onceonly_job_attention_slots" + of + "} 1",
 		"onceonly_job_consecutive_failures" + of + "} 0",
@@ -60,7 +60,7 @@ func TestMetricsOfJob(t *testing.T) {
 		"onceonly_job_attempts_total" + of + `,outcome="uncertain"} 0`,
 		"onceonly_job_attempts_total" + of + `,outcome="stale"} 1`,
 		"onceonly_job_info" + of + `,schedule="0 2 * * *",every="",timezone="Asia/Seoul"} 1`,
-		`onceonly_up{ledger="TestMetricsOfJob"} 1`,
+		`onceonly_up{ledger="` + namespaceOf(t) + `"} 1`,
 		`onceonly_build_info{version="` + version + `",goversion="go1.`,
 	} {
 		if !strings.Contains(got, "\n"+want) {
@@ -204,7 +204,7 @@ func TestMetricsRedisAway(t *testing.T) {
 	h.run("status", "--metrics", "--redis-wait", "1s", "--output", name).
 		want(t, exitAway, "onceonly: Redis at 127.0.0.1:1 not reached in 1s: connection refused\n")
 	text, _ := os.ReadFile(name)
-	for _, want := range []string{`onceonly_up{ledger="TestMetricsRedisAway"} 0`, "onceonly_spool_files 2", "onceonly_spool_oldest_timestamp_seconds 1795885200"} {
+	for _, want := range []string{`onceonly_up{ledger="` + namespaceOf(t) + `"} 0`, "onceonly_spool_files 2", "onceonly_spool_oldest_timestamp_seconds 1795885200"} {
 		if !strings.Contains(string(text), "\n"+want+"\n") {
 			t.Errorf("lacks %s:\n%s", want, text)
 		}

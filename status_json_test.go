@@ -25,7 +25,7 @@ func TestStatusJSON(t *testing.T) {
 [
   {
     "job": "invoice",
-    "namespace": "TestStatusJSON",
+    "namespace": "`+namespaceOf(t)+`",
     "as_of": "2026-11-29T09:11:00+09:00",
     "state": "done",
     "slot": "2026-11-29",
