@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +114,7 @@ func (v *server) secure() error {
 	}
 	c.ServerName = cmp.Or(given.Get("server_name"), c.ServerName)
 	if name := given.Get("ca"); name != "" {
-		text, err := os.ReadFile(name)
+		text, err := readFile(name)
 		if err != nil {
 			return unreadable(name, err)
 		}
@@ -127,12 +126,15 @@ func (v *server) secure() error {
 	if key == "" {
 		return nil
 	}
-	for _, name := range []string{cmp.Or(cert, key), key} {
-		if _, err := os.ReadFile(name); err != nil {
+	var texts [2][]byte
+	for i, name := range []string{cmp.Or(cert, key), key} {
+		text, err := readFile(name)
+		if err != nil {
 			return unreadable(name, err)
 		}
+		texts[i] = text
 	}
-	own, err := tls.LoadX509KeyPair(cmp.Or(cert, key), key)
+	own, err := tls.X509KeyPair(texts[0], texts[1])
 	if err != nil {
 		return &exit{status: exitDisagree, msg: key + ": " + strings.TrimPrefix(err.Error(), "tls: ")}
 	}

@@ -253,10 +253,14 @@ func TestCaseUnreadable(t *testing.T) {
 		{"ONCEONLY_CONFIG=" + folder, folder},
 		{"ONCEONLY_REDIS_FILE=" + gone, gone},
 		{"ONCEONLY_REDIS_FILE=" + folder, folder},
+		{"ONCEONLY_CONFIG=/dev/zero", "longer than 1 MB"},
+		{"ONCEONLY_REDIS_FILE=/dev/zero", "longer than 1 MB"},
+		{"ONCEONLY_REDIS=rediss://127.0.0.1:1/0?ca=/dev/zero", "longer than 1 MB"},
+		{"ONCEONLY_REDIS=rediss://127.0.0.1:1/0?key=/dev/zero", "longer than 1 MB"},
 	} {
 		web := newHost(t, "web-1", c.env)
-		web.env = slices.DeleteFunc(web.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_REDIS=") })
-		if !strings.Contains(c.env, "REDIS_FILE") {
+		web.env = slices.DeleteFunc(web.env, func(v string) bool { return strings.HasPrefix(v, "ONCEONLY_REDIS=") && v != c.env })
+		if strings.HasPrefix(c.env, "ONCEONLY_CONFIG=") {
 			web.env = append(web.env, "ONCEONLY_REDIS="+r.url())
 		}
 		wantRefused(t, r, 78, web.run("run", "--job", "j", "--", "echo", "ran"), c.says)

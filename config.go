@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -26,15 +28,30 @@ func readConfig(environ func(string) (string, bool)) (map[string]place, error) {
 	case isURL(name):
 		return nil, wrong("config", at, errMisplaced)
 	}
-	f, err := os.Open(name)
+	text, err := readFile(name)
 	if errors.Is(err, os.ErrNotExist) && !named {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
+	return parseConfig(bytes.NewReader(text), name)
+}
+
+const mostFile = 1 << 20 // bytes of a file that is read whole; all the certificates of Debian are a quarter of that
+
+// readFile reads a file that somebody has named, so it may be any: one that never ends is an error.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
-	return parseConfig(f, name)
+	text, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	if err == nil && len(text) > mostFile {
+		err = errors.New("longer than 1 MB")
+	}
+	return text, err
 }
 
 // unreadable is 78: a host whose file cannot be read would take part with other settings than the rest.
@@ -52,7 +69,7 @@ func mayName(word string) bool {
 }
 
 // parseConfig reads NAME=value lines. One pair of quotes around a value is removed, nothing is expanded.
-func parseConfig(f *os.File, name string) (map[string]place, error) {
+func parseConfig(f io.Reader, name string) (map[string]place, error) {
 	known, values := inFile(), map[string]place{}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {

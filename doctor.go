@@ -94,7 +94,7 @@ func newDoctor(files []string, given, environ func(string) (string, bool)) (*doc
 		d.environ = instead(environ, "ONCEONLY_CONFIG", d.config)
 	}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
+		text, err := readFile(name)
 		if err != nil {
 			return nil, usage("doctor: "+name+": "+cause(err), "")
 		}
@@ -201,7 +201,7 @@ func (d *doctor) list(dir string) (names []string) {
 }
 
 func (d *doctor) readCrontab(name, user string) {
-	text, err := os.ReadFile(d.path(name))
+	text, err := readFile(d.path(name))
 	if err != nil {
 		d.refused(name, err)
 		return

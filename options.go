@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 )
@@ -254,7 +253,7 @@ func wrong(option string, at place, err error) error {
 func (s *settings) redisURL() (*server, error) {
 	url, from := s.redis, s.from["redis"]
 	if nearer(s.from["redis-file"], from) {
-		text, err := os.ReadFile(s.redisFile)
+		text, err := readFile(s.redisFile)
 		if err != nil {
 			return nil, unreadable(s.redisFile, err)
 		}
