@@ -168,37 +168,6 @@ func TestCaseOneSignal(t *testing.T) {
 	}
 }
 
-// ^Z stops the command and onceonly with it, so that the shell has its terminal; fg gives it back, and both go on. The lease
-// runs on meanwhile.
-func TestCaseTerminalSuspended(t *testing.T) {
-	t.Parallel()
-	for k := range rounds(8, 50) { // whether onceonly stands still before it goes on is a matter of threads
-		job := fmt.Sprint("tty", k)
-		t.Run(job, func(t *testing.T) {
-			t.Parallel()
-			tty := newTerminal(t, "sh", "-c", `set -m
-				$RUN $0 -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
-				read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`, job)
-			tty.typed("one\n")
-			tty.expect("got-one")
-			tty.typed("\x1a")
-			tty.expect("stopped-1")
-			if !isHeld(t, job) {
-				t.Error("the lease is free, and the command may go on")
-			}
-			tty.typed("two\n")
-			tty.expect("shell-two")
-			tty.typed("three\n")
-			tty.expect("got-three")
-			tty.expect("status-0")
-			tty.typed("four\n")
-			tty.expect("back-four")
-			tty.wait()
-			wantEntry(t, job, "done", 0, "", "")
-		})
-	}
-}
-
 // In the background of a shell with job control nothing takes the terminal away from the shell: a command there would not
 // have had it without onceonly either.
 func TestCaseTerminalBackground(t *testing.T) {
@@ -212,81 +181,4 @@ func TestCaseTerminalBackground(t *testing.T) {
 	tty.expect("back-two")
 	tty.expect("over")
 	tty.wait()
-}
-
-// What was stopped and goes on in the background leaves the terminal to the shell when it ends.
-func TestCaseTerminalLeftAlone(t *testing.T) {
-	t.Parallel()
-	end := filepath.Join(t.TempDir(), "end")
-	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'read x; echo got-$x; until [ -e "$0" ]; do sleep 0.02; done; echo down' "$0"
-		echo stopped-$?; bg; read y; echo back-$y; : >"$0"; wait; echo over; read z; echo still-$z`, end)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("stopped-1")
-	tty.typed("two\n")
-	tty.expect("back-two")
-	tty.expect("over")
-	tty.typed("three\n")
-	tty.expect("still-three")
-	tty.wait()
-	wantEntry(t, "tty", "done", 0, "", "")
-}
-
-// ^Z stops a whole pipeline at once, and fg brings all of it back.
-func TestCaseTerminalPipeline(t *testing.T) {
-	t.Parallel()
-	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'read x; echo got-$x >&2; read y; echo out-$y' | (cat; echo cat-over)
-		echo stopped-$?; read z; echo shell-$z; fg; echo status-$?`)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("stopped-1")
-	tty.typed("two\n")
-	tty.expect("shell-two")
-	tty.typed("three\n")
-	tty.expect("out-three")
-	tty.expect("cat-over")
-	tty.expect("status-0")
-	tty.wait()
-}
-
-// A command in the background that wants the terminal is stopped, and onceonly with it; brought to the foreground it has
-// the terminal.
-func TestCaseTerminalAskedFor(t *testing.T) {
-	t.Parallel()
-	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'echo up; read x; echo got-$x' &
-		until jobs >"$0" && grep -q Stopped "$0"; do sleep 0.02; done
-		echo stopped; fg; echo status-$?; read y; echo back-$y`, filepath.Join(t.TempDir(), "jobs"))
-	tty.expect("up")
-	tty.expect("stopped")
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.expect("status-0")
-	tty.typed("two\n")
-	tty.expect("back-two")
-	tty.wait()
-	wantEntry(t, "tty", "done", 0, "", "")
-}
-
-// A stopped command hears that it is to end, as it does without onceonly when its terminal is closed.
-func TestCaseStoppedIsToldToEnd(t *testing.T) {
-	t.Parallel()
-	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGTERM} {
-		job := unix.SignalName(s)
-		p := caseStart(t, newHost(t, "web-1").command(caseRun(job, "", "sh", "-c", "kill -STOP $$; sleep 60")...))
-		eventually(t, "the command is stopped", func() bool {
-			for _, pid := range childrenOf(p.Process.Pid) {
-				if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(text), ") T ") {
-					return true
-				}
-			}
-			return false
-		})
-		p.Process.Signal(s)
-		p.wait().wantMatch(t, 128+int(s), "(?s).*")
-	}
 }

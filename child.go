@@ -29,10 +29,10 @@ func listen() chan os.Signal {
 
 // A child is the running command. Its process group has the number pid, and keeps it until end.
 type child struct {
-	pid      int
-	terminal bool          // its standard input is one
-	ended    chan struct{} // closed when the leader has ended; it is not yet reaped
-	paused   chan struct{} // the terminal has stopped it
+	pid     int
+	tty     *tty
+	ended   chan struct{}       // closed when the leader has ended; it is not yet reaped
+	stopped chan syscall.Signal // what has stopped it; told only with a terminal
 }
 
 // startChild starts the command. It must be called from a thread that lives until the command has ended: when it ends, the
@@ -42,13 +42,14 @@ func startChild(argv, environ []string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{terminal: isTerminal(0), ended: make(chan struct{}), paused: make(chan struct{}, 1)}
+	c := &child{tty: openTTY(), ended: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	if foreground() == unix.Getpgrp() {
+	if isTerminal(0) && c.tty.isOurs() {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
 	}
 	dieWithParent(attr.Sys)
 	if c.pid, err = syscall.ForkExec(path, argv, attr); err != nil {
+		c.tty.close()
 		return nil, &fs.PathError{Op: "exec", Path: argv[0], Err: err}
 	}
 	go c.await()
@@ -79,42 +80,17 @@ func (c *child) inherit() {
 
 // await tells of the leader's end, and of its stops where a terminal makes them.
 func (c *child) await() {
-	for awaitChange(c.pid, c.terminal) == stoppedNow {
+	for {
+		stop := awaitChange(c.pid, c.tty != nil)
+		if stop == 0 {
+			break
+		}
 		select {
-		case c.paused <- struct{}{}:
+		case c.stopped <- stop:
 		default:
 		}
 	}
 	close(c.ended)
-}
-
-// suspend stops onceonly, and who is in its group, as the terminal has stopped its command, so that the shell has its prompt
-// again, and returns when all go on. The lease runs on: should it run out, the guard kills the command.
-func (c *child) suspend() {
-	c.giveBack()
-	if !signal.Ignored(unix.SIGTSTP) {
-		signal.Ignore(unix.SIGTSTP)
-		unix.Kill(0, unix.SIGTSTP)
-		signal.Reset(unix.SIGTSTP)
-	}
-	stopHere()
-	c.resume()
-}
-
-// resume lets the command go on, with the terminal if that is ours: in the background it is somebody else's.
-func (c *child) resume() {
-	if foreground() == unix.Getpgrp() {
-		takeTerminal(c.pid)
-	}
-	c.signal(unix.SIGCONT)
-}
-
-// giveBack makes the terminal ours again, if it is the command's or that of a group that is gone. The shell may have given it
-// to others meanwhile.
-func (c *child) giveBack() {
-	if group := foreground(); group == c.pid || group > 0 && unix.Kill(-group, 0) == unix.ESRCH {
-		takeTerminal(unix.Getpgrp())
-	}
 }
 
 // lookUp finds the command in PATH, as a shell would; a relative hit is what the user's PATH asks for.
@@ -124,16 +100,6 @@ func lookUp(name string) (string, error) {
 		err = nil
 	}
 	return path, err
-}
-
-// foreground is the foreground group of the terminal that stdin is, -1 where it is none of ours. As process 1 our own group
-// may be 0.
-func foreground() int {
-	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-	if err != nil {
-		return -1
-	}
-	return group
 }
 
 // signal sends to the whole group. Once the group is gone there is nobody to hear it. Who is stopped hears only when it goes
@@ -148,14 +114,15 @@ func (c *child) signal(s os.Signal) (err error) {
 	return err
 }
 
-// end returns how the leader ended; the terminal is ours again, if it still was the command's. With sweep, what is left of the group is killed first,
-// while its number cannot have been given to anybody else.
+// end returns how the leader ended; the terminal is ours again, if it still was the command's. With sweep, what is left of
+// the group is killed first, while its number cannot have been given to anybody else.
 func (c *child) end(sweep bool) syscall.WaitStatus {
 	<-c.ended
 	if sweep {
 		c.signal(unix.SIGKILL)
 	}
-	c.giveBack()
+	c.tty.takeBack(c.pid)
+	c.tty.close()
 	return reap(c.pid)
 }
 
@@ -166,13 +133,6 @@ func reap(pid int) (status syscall.WaitStatus) {
 			return status
 		}
 	}
-}
-
-// takeTerminal makes a group the terminal's foreground. Who is in the background would be stopped for asking.
-func takeTerminal(group int) {
-	signal.Ignore(unix.SIGTTOU)
-	defer signal.Reset(unix.SIGTTOU)
-	unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group)
 }
 
 // statusOf is the exit status of a command: its own, or 128 and the number of the signal that killed it.

@@ -16,14 +16,49 @@ import (
 // dieWithParent makes the kernel kill the command when onceonly dies, even by KILL.
 func dieWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = unix.SIGKILL }
 
-const (
-	endedNow   = 1
-	stoppedNow = 5 // CLD_STOPPED of <signal.h>
+// tellsStops says whether awaitChange tells of stops.
+const tellsStops = true
+
+// An action is what becomes of a signal, as the kernel has it: first the handler, or one of two words.
+type action [4]uint64
+
+var (
+	byDefault = action{0}
+	ignored   = action{1}
 )
 
-// stopHere stops the whole process, and does not return before it goes on: a signal to the process may be any thread's, and
-// this one would run on for a moment.
-func stopHere() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP) }
+// setAction is not for os/signal, which gives back no signal that it has once ignored. It returns what was before.
+func setAction(s unix.Signal, now *action) (before action) {
+	const signals = 8 // bytes of a set of them
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(now)), uintptr(unsafe.Pointer(&before)), signals, 0, 0)
+	return before
+}
+
+func isIgnored(s unix.Signal) bool { return setAction(s, nil) == ignored }
+
+// ignoring ignores a signal meanwhile.
+func ignoring(s unix.Signal, meanwhile func()) {
+	before := setAction(s, &ignored)
+	meanwhile()
+	setAction(s, &before)
+}
+
+// unignore is for a signal that os/signal ignores.
+func unignore(s unix.Signal) { setAction(s, &byDefault) }
+
+// stopHere stops the process as a command was stopped, and its group with it. It does not return before the process goes on: a
+// signal to the process may be any thread's, and this one would run on for a moment. ^Z stops nobody whom nobody could let go on.
+func stopHere(by syscall.Signal) {
+	if !isIgnored(unix.SIGTSTP) {
+		ignoring(unix.SIGTSTP, func() { unix.Kill(0, unix.SIGTSTP) })
+	}
+	if by != unix.SIGTSTP {
+		by = unix.SIGSTOP
+	}
+	before := setAction(unix.SIGTSTP, &byDefault)
+	unix.Tgkill(unix.Getpid(), unix.Gettid(), by)
+	setAction(unix.SIGTSTP, &before)
+}
 
 // isStopped says whether a process was stopped, by a signal or by its terminal.
 func isStopped(pid int) bool {
@@ -81,22 +116,31 @@ func procs() (all []proc) {
 	return all
 }
 
-// awaitChange returns when the process has ended, and leaves it to be reaped: until then its number, and its group's, is
-// its own. With stops, it returns also when the process was stopped.
-func awaitChange(pid int, stops bool) int {
+// awaitChange returns 0 when the process has ended, and leaves it to be reaped: until then its number, and its group's, is
+// its own. With stops, it returns also when the process was stopped, and the signal that did it.
+func awaitChange(pid int, stops bool) (stop syscall.Signal) {
+	const stopped = 5 // CLD_STOPPED of <signal.h>
 	changes := unix.WEXITED
 	if stops {
 		changes |= unix.WSTOPPED
 	}
 	for {
-		var info unix.Siginfo
-		switch err := unix.Waitid(unix.P_PID, pid, &info, changes|unix.WNOWAIT, nil); {
+		var info childInfo
+		switch err := unix.Waitid(unix.P_PID, pid, (*unix.Siginfo)(unsafe.Pointer(&info)), changes|unix.WNOWAIT, nil); {
 		case err == unix.EINTR:
-		case err == nil && info.Code == stoppedNow:
-			unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // told once
-			return stoppedNow
+		case err == nil && info.code == stopped:
+			unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil) // told once
+			return syscall.Signal(info.status)
 		default:
-			return endedNow
+			return 0
 		}
 	}
+}
+
+// A childInfo is the siginfo_t of <signal.h> about a child.
+type childInfo struct {
+	signo, errno, code int32
+	_                  [0]uintptr // what follows stands at a pointer's boundary
+	pid, uid, status   int32
+	_                  [128]byte
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os/signal"
 	"syscall"
 	"unsafe"
 
@@ -12,10 +13,17 @@ import (
 // dieWithParent has no counterpart outside Linux.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-const (
-	endedNow   = 1
-	stoppedNow = 5
-)
+const tellsStops = false
+
+func isIgnored(s unix.Signal) bool { return signal.Ignored(s) }
+
+func unignore(unix.Signal) {}
+
+func ignoring(s unix.Signal, meanwhile func()) {
+	signal.Ignore(s)
+	defer signal.Reset(s)
+	meanwhile()
+}
 
 func hasEnded(int) bool { return false }
 
@@ -26,19 +34,19 @@ func isStopped(int) bool { return false }
 
 func nameProcess(string) {}
 
-func stopHere() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+func stopHere(syscall.Signal) { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 
 func deadBelow(int) []int { return nil }
 
 // awaitChange returns when the process has ended, and leaves it to be reaped. Of stops it does not tell here.
-func awaitChange(pid int, _ bool) int {
+func awaitChange(pid int, _ bool) syscall.Signal {
 	const exited, nowait = 0x04, 0x20 // WEXITED, WNOWAIT of <sys/wait.h>
 	const byPID = 1                   // P_PID
 	var info [128]byte
 	for {
 		_, _, err := unix.Syscall6(unix.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), exited|nowait, 0, 0)
 		if err != unix.EINTR {
-			return endedNow
+			return 0
 		}
 	}
 }

@@ -6,7 +6,7 @@
 //	ask.go      asking whether to run             verdict.go  what the answer means (exit.go: statuses)
 //	turn.go     waiting for another run           missed.go   slots missed or skipped, caught up with
 //	lock.go     the lease: obtain, renew, regain  ledger.go   entries, and the scripts that move them
-//	watch.go    while the command runs            child*.go   the command: start, signal, reap (guard.go)
+//	watch.go    while the command runs            child*.go   the command: start, signal, reap (guard.go, tty.go)
 //	record.go   how an attempt ended              spool.go    ends kept on disk
 //	address.go  where Redis is, connecting        redis.go    asking it again; what an error means (greeting.go)
 //	options.go  flag, environment (value.go)      config.go   the file of options

@@ -64,8 +64,10 @@ func (r *run) watch(c *child) *watch {
 			return w
 		case s := <-r.signals:
 			w.pass(s)
-		case <-c.paused:
-			c.suspend()
+		case s := <-c.tty.asked():
+			c.signal(s)
+		case by := <-c.stopped:
+			c.suspend(by)
 		case err := <-lost:
 			lost = nil
 			w.lose(err)
