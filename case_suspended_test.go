@@ -27,20 +27,11 @@ func TestCaseTerminalSuspended(t *testing.T) {
 			tty := newTerminal(t, "sh", "-c", `set -m
 				$RUN $0 -- sh -c 'read x; echo got-$x; read y; echo got-$y'; echo stopped-$?
 				read z; echo shell-$z; fg; echo status-$?; read w; echo back-$w`, job)
-			tty.typed("one\n")
-			tty.expect("got-one")
-			tty.typed("\x1a")
-			tty.expect("stopped-1")
+			tty.play("one\n", "got-one", "\x1a", "stopped-1")
 			if !isHeld(t, job) {
 				t.Error("the lease is free, and the command may go on")
 			}
-			tty.typed("two\n")
-			tty.expect("shell-two")
-			tty.typed("three\n")
-			tty.expect("got-three")
-			tty.expect("status-0")
-			tty.typed("four\n")
-			tty.expect("back-four")
+			tty.play("two\n", "shell-two", "three\n", "got-three", "", "status-0", "four\n", "back-four")
 			tty.wait()
 			wantEntry(t, job, "done", 0, "", "")
 		})
@@ -54,15 +45,7 @@ func TestCaseTerminalLeftAlone(t *testing.T) {
 	tty := newTerminal(t, "sh", "-c", `set -m
 		$RUN tty -- sh -c 'read x; echo got-$x; until [ -e "$0" ]; do sleep 0.02; done; echo down' "$0"
 		echo stopped-$?; bg; read y; echo back-$y; : >"$0"; wait; echo over; read z; echo still-$z`, end)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("stopped-1")
-	tty.typed("two\n")
-	tty.expect("back-two")
-	tty.expect("over")
-	tty.typed("three\n")
-	tty.expect("still-three")
+	tty.play("one\n", "got-one", "\x1a", "stopped-1", "two\n", "back-two", "", "over", "three\n", "still-three")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
 }
@@ -73,22 +56,8 @@ func TestCaseTerminalPipeline(t *testing.T) {
 	tty := newTerminal(t, "sh", "-c", `set -m
 		$RUN tty -- sh -c 'read x; echo got-$x >&2; read y; echo got-$y >&2; read z; echo out-$z' | (cat; echo cat-over)
 		echo stopped-$?; read s; echo shell-$s; fg; echo again-$?; read s; echo shell-$s; fg; echo status-$?`)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("stopped-1")
-	tty.typed("two\n")
-	tty.expect("shell-two")
-	tty.typed("three\n")
-	tty.expect("got-three")
-	tty.typed("\x1a")
-	tty.expect("again-1")
-	tty.typed("four\n")
-	tty.expect("shell-four")
-	tty.typed("five\n")
-	tty.expect("out-five")
-	tty.expect("cat-over")
-	tty.expect("status-0")
+	tty.play("one\n", "got-one", "\x1a", "stopped-1", "two\n", "shell-two", "three\n", "got-three",
+		"\x1a", "again-1", "four\n", "shell-four", "five\n", "out-five", "", "cat-over", "", "status-0")
 	tty.wait()
 }
 
@@ -100,13 +69,7 @@ func TestCaseTerminalAskedFor(t *testing.T) {
 		$RUN tty -- sh -c 'echo up; read x; echo got-$x' &
 		until jobs >"$0" && grep -q Stopped "$0"; do sleep 0.02; done
 		echo stopped; fg; echo status-$?; read y; echo back-$y`, filepath.Join(t.TempDir(), "jobs"))
-	tty.expect("up")
-	tty.expect("stopped")
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.expect("status-0")
-	tty.typed("two\n")
-	tty.expect("back-two")
+	tty.play("", "up", "", "stopped", "one\n", "got-one", "", "status-0", "two\n", "back-two")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
 }
@@ -116,11 +79,7 @@ func TestCaseTerminalAskedInPipeline(t *testing.T) {
 	t.Parallel()
 	tty := newTerminal(t, "sh", "-c", `set -m
 		echo sql | $RUN tty -- sh -c 'read x; read y </dev/tty; echo got-$x-$y'; echo status-$?; read z; echo back-$z`)
-	tty.typed("secret\n")
-	tty.expect("got-sql-secret")
-	tty.expect("status-0")
-	tty.typed("two\n")
-	tty.expect("back-two")
+	tty.play("secret\n", "got-sql-secret", "", "status-0", "two\n", "back-two")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
 }
@@ -146,8 +105,7 @@ func TestCaseTerminalWithoutInput(t *testing.T) {
 		eventually(t, "the command goes on", func() bool { return !isStopped(pid) })
 	}
 	caseTouch(t, end, "")
-	tty.expect("down")
-	tty.expect("status-0")
+	tty.play("", "down", "", "status-0")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
 }
@@ -156,12 +114,7 @@ func TestCaseTerminalWithoutInput(t *testing.T) {
 func TestCaseTerminalOrphaned(t *testing.T) {
 	t.Parallel()
 	tty := newTerminal(t, "sh", "-c", `exec $RUN tty -- sh -c 'read x; echo got-$x; read y; echo got-$y'`)
-	tty.typed("one\n")
-	tty.expect("got-one")
-	tty.typed("\x1a")
-	tty.expect("^Z")
-	tty.typed("two\n")
-	tty.expect("got-two")
+	tty.play("one\n", "got-one", "\x1a", "^Z", "two\n", "got-two")
 	tty.wait().want(t, 0, "")
 	wantEntry(t, "tty", "done", 0, "", "")
 }

@@ -96,6 +96,15 @@ func (tty *terminal) expect(what string) {
 
 func (tty *terminal) typed(keys string) { io.WriteString(tty.master, keys) }
 
+// play types, and waits for what is shown then, by turns.
+func (tty *terminal) play(steps ...string) {
+	tty.t.Helper()
+	for step := range slices.Chunk(steps, 2) {
+		tty.typed(step[0])
+		tty.expect(step[1])
+	}
+}
+
 // At a terminal the command can read what is typed, and when it is over the shell can: also through an onceonly inside an
 // onceonly, and when the command died. (SH-52)
 func TestCaseTerminal(t *testing.T) {
@@ -111,11 +120,7 @@ func TestCaseTerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tty := newTerminal(t, "sh", "-c", line)
-			tty.typed("one\n")
-			tty.expect("got-one")
-			tty.expect("status-0")
-			tty.typed("two\n")
-			tty.expect("back-two")
+			tty.play("one\n", "got-one", "", "status-0", "two\n", "back-two")
 			tty.wait()
 		})
 	}
@@ -125,12 +130,8 @@ func TestCaseTerminal(t *testing.T) {
 func TestCaseTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	tty := newTerminal(t, "sh", "-c", `trap : INT; $RUN tty -- cat; echo status-$?; read y; echo back-$y`)
-	tty.typed("up\n")
-	tty.expect("up\r\nup") // the terminal's, and cat's
-	tty.typed("\x03")
-	tty.expect("status-130")
-	tty.typed("two\n")
-	tty.expect("back-two")
+	tty.play("up\n", "up\r\nup", // the terminal's, and cat's
+		"\x03", "status-130", "two\n", "back-two")
 	tty.wait()
 	if e := entryOf(t, "tty", caseDay); e.State != "failed" || e.Signal != "INT" || !e.ByHand {
 		t.Errorf("entry %+v", e)
@@ -176,9 +177,6 @@ func TestCaseTerminalBackground(t *testing.T) {
 	tty := newTerminal(t, "sh", "-c", `set -m
 		$RUN tty -- sh -c 'echo up; until [ -e "$0" ]; do sleep 0.02; done; echo down' "$0" &
 		read y; echo back-$y; : >"$0"; wait; echo over`, end)
-	tty.expect("up")
-	tty.typed("two\n")
-	tty.expect("back-two")
-	tty.expect("over")
+	tty.play("", "up", "two\n", "back-two", "", "over")
 	tty.wait()
 }
