@@ -110,6 +110,26 @@ func TestCaseTerminalWithoutInput(t *testing.T) {
 	wantEntry(t, "tty", "done", 0, "", "")
 }
 
+// Who stops a command that is not at the terminal, by hand and from elsewhere, stops it alone; the lease is kept.
+func TestCaseStoppedByHand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begun, end := filepath.Join(dir, "begun"), filepath.Join(dir, "end")
+	tty := newTerminal(t, "sh", "-c", `set -m
+		$RUN tty --lease 2s -- sh -c 'echo $$ >"$0"; until [ -e "$1" ]; do sleep 0.02; done; echo down' "$0" "$1" </dev/null; echo status-$?`, begun, end)
+	eventually(t, "it begins", func() bool { return len(lines(begun)) > 0 })
+	pid, _ := strconv.Atoi(lines(begun)[0])
+	unix.Kill(-pid, unix.SIGSTOP)
+	eventually(t, "the command is stopped", func() bool { return isStopped(pid) })
+	_, _, left := lockOf(t, "tty")
+	eventually(t, "its lease is renewed", func() bool { _, _, now := lockOf(t, "tty"); defer func() { left = now }(); return now > left })
+	unix.Kill(-pid, unix.SIGCONT)
+	caseTouch(t, end, "")
+	tty.play("", "down", "", "status-0")
+	tty.wait()
+	wantEntry(t, "tty", "done", 0, "", "")
+}
+
 // Where nobody could let it go on, as below ssh -t, ^Z does nothing, as without onceonly.
 func TestCaseTerminalOrphaned(t *testing.T) {
 	t.Parallel()

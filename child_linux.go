@@ -34,7 +34,7 @@ func setAction(s unix.Signal, now *action) (before action) {
 	return before
 }
 
-func isIgnored(s unix.Signal) bool { return setAction(s, nil) == ignored }
+func isIgnored(s unix.Signal) bool { return setAction(s, nil)[0] == ignored[0] }
 
 // ignoring ignores a signal meanwhile.
 func ignoring(s unix.Signal, meanwhile func()) {

@@ -84,17 +84,18 @@ func (t *tty) takeBack(command int) {
 	}
 }
 
-// suspend is for a command that was stopped. If it was for the terminal, and we can give it that, it goes on. Otherwise
-// onceonly stops, and who is in its group, so that the shell has its prompt again; it returns when all go on. The lease runs
-// on: should it run out, the guard kills the command.
+// suspend is for a command that was stopped. If it was for the terminal, and we can give it that, it goes on. If nobody waits
+// at the terminal, whoever stopped it lets it go on. Otherwise onceonly stops, and who is in its group, so that the shell has
+// its prompt again; it returns when all go on. The lease runs on: should it run out, the guard kills the command.
 func (c *child) suspend(by syscall.Signal) {
 	t := c.tty
-	if by == unix.SIGTTIN || by == unix.SIGTTOU {
-		if t.isOurs() && t.give(c.pid) == nil {
-			t.wanted = true
-			c.signal(unix.SIGCONT)
-			return
-		}
+	switch asks := by == unix.SIGTTIN || by == unix.SIGTTOU; {
+	case asks && t.isOurs() && t.give(c.pid) == nil:
+		t.wanted = true
+		c.signal(unix.SIGCONT)
+		return
+	case by == unix.SIGSTOP && t.foreground() != c.pid:
+		return
 	}
 	t.takeBack(c.pid)
 	stopHere(by)
