@@ -84,6 +84,19 @@ func TestCaseTerminalAskedInPipeline(t *testing.T) {
 	wantEntry(t, "tty", "done", 0, "", "")
 }
 
+// A pager behind the command has the keys.
+func TestCaseTerminalPager(t *testing.T) {
+	t.Parallel()
+	end := filepath.Join(t.TempDir(), "end")
+	tty := newTerminal(t, "sh", "-c", `set -m
+		$RUN tty -- sh -c 'echo first; until [ -e "$0" ]; do sleep 0.02; done; echo out' "$0" | (
+			read first; read x </dev/tty; echo key-$x; : >"$0"; cat)
+		echo status-$?; read z; echo back-$z`, end)
+	tty.play("one\n", "key-one", "", "out", "", "status-0", "two\n", "back-two")
+	tty.wait()
+	wantEntry(t, "tty", "done", 0, "", "")
+}
+
 // ^Z stops a command whose standard input is no terminal, and onceonly with it, each time; fg brings both back.
 func TestCaseTerminalWithoutInput(t *testing.T) {
 	t.Parallel()

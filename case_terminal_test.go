@@ -55,7 +55,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 func newTerminal(t *testing.T, shell ...string) *terminal {
 	t.Helper()
 	master, slave := openTerminal(t)
-	defer slave.Close()
+	t.Cleanup(func() { slave.Close() }) // not before: with the last of its kind what was just written may be lost
 	tty := &terminal{master: master}
 	cmd := exec.Command(shell[0], shell[1:]...)
 	cmd.Env = append(newHost(t, "web-1").env, "RUN=onceonly run --date "+caseDay+" --job")

@@ -44,7 +44,7 @@ func startChild(argv, environ []string) (*child, error) {
 	}
 	c := &child{tty: openTTY(), ended: make(chan struct{}), stopped: make(chan syscall.Signal, 1)}
 	attr := &syscall.ProcAttr{Env: environ, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
-	if isTerminal(0) && c.tty.isOurs() {
+	if c.tty.isDue() {
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
 	}
 	dieWithParent(attr.Sys)
@@ -85,10 +85,11 @@ func (c *child) await() {
 		if stop == 0 {
 			break
 		}
-		select {
-		case c.stopped <- stop:
+		select { // only the last one counts
+		case <-c.stopped:
 		default:
 		}
+		c.stopped <- stop
 	}
 	close(c.ended)
 }

@@ -9,40 +9,44 @@ import (
 )
 
 // The terminal is the command's while it runs, as if it stood in the shell's line itself: it reads what is typed, ^Z stops it
-// and onceonly with it, fg brings both back. A command that reads something else than the terminal gets it when it asks for
-// it, as for a password: until then others of the pipeline may be reading from it.
+// and onceonly with it, fg brings both back. Where others may be reading from the terminal, as a pager behind the command, or
+// the command reads something else, it gets the terminal when it asks for it, as for a password.
 
 // A tty is the terminal that onceonly was started from; nil where there is none, as below cron.
 type tty struct {
 	fd     int
-	wanted bool           // the command's standard input is it, or the command has asked for it
+	wanted bool           // the command is to have it whenever it is ours
 	stops  chan os.Signal // ^Z, where it comes to us and not to the command
 }
 
 func openTTY() *tty {
-	if isTerminal(0) {
-		return &tty{wanted: true}
-	}
-	if !tellsStops {
+	t := &tty{stops: make(chan os.Signal, 1)}
+	switch {
+	case isTerminal(0):
+		t.wanted = isTerminal(1) || !tellsStops
+	case !tellsStops:
 		return nil
+	default:
+		fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
+		}
+		t.fd = fd
 	}
-	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	t := &tty{fd: fd, stops: make(chan os.Signal, 1)}
-	if !isIgnored(unix.SIGTSTP) {
+	if tellsStops && !isIgnored(unix.SIGTSTP) {
 		signal.Notify(t.stops, unix.SIGTSTP)
 	}
 	return t
 }
 
 func (t *tty) close() {
-	if t == nil || t.stops == nil {
+	if t == nil {
 		return
 	}
-	unix.Close(t.fd)
-	if !isIgnored(unix.SIGTSTP) {
+	if t.fd != 0 {
+		unix.Close(t.fd)
+	}
+	if tellsStops && !isIgnored(unix.SIGTSTP) {
 		signal.Ignore(unix.SIGTSTP)
 		unignore(unix.SIGTSTP)
 	}
@@ -69,6 +73,9 @@ func (t *tty) foreground() int {
 }
 
 func (t *tty) isOurs() bool { return t.foreground() == unix.Getpgrp() }
+
+// isDue says whether the command is to have the terminal now: in the background it is somebody else's.
+func (t *tty) isDue() bool { return t.isOurs() && t.wanted }
 
 // give makes a group the foreground. Who is in the background would be stopped for that.
 func (t *tty) give(group int) (err error) {
@@ -102,10 +109,10 @@ func (c *child) suspend(by syscall.Signal) {
 	c.resume()
 }
 
-// resume lets the command go on, with the terminal if that is ours: in the background it is somebody else's.
+// resume lets the command go on.
 func (c *child) resume() {
-	if t := c.tty; t != nil && t.wanted && t.isOurs() {
-		t.give(c.pid)
+	if c.tty.isDue() {
+		c.tty.give(c.pid)
 	}
 	c.signal(unix.SIGCONT)
 }
