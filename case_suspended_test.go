@@ -15,6 +15,9 @@ import (
 )
 
 // What the terminal has stopped, with ^Z or because it was in the background, goes on when the shell says so.
+//
+// No command here starts others meanwhile: where ^Z stops a process between vfork and exec, its parent is never told to be
+// stopped, with onceonly or without it.
 
 // ^Z stops the command and onceonly with it, so that the shell has its terminal; fg gives it back, and both go on. The lease
 // runs on meanwhile.
@@ -41,10 +44,10 @@ func TestCaseTerminalSuspended(t *testing.T) {
 // What was stopped and goes on in the background leaves the terminal to the shell when it ends.
 func TestCaseTerminalLeftAlone(t *testing.T) {
 	t.Parallel()
-	end := filepath.Join(t.TempDir(), "end")
+	end := newFIFO(t)
 	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'read x; echo got-$x; until [ -e "$0" ]; do sleep 0.02; done; echo down' "$0"
-		echo stopped-$?; bg; read y; echo back-$y; : >"$0"; wait; echo over; read z; echo still-$z`, end)
+		$RUN tty -- sh -c 'read x; echo got-$x; read end <"$0"; echo down' "$0"
+		echo stopped-$?; bg; read y; echo back-$y; echo >"$0"; wait; echo over; read z; echo still-$z`, end)
 	tty.play("one\n", "got-one", "\x1a", "stopped-1", "two\n", "back-two", "", "over", "three\n", "still-three")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
@@ -87,10 +90,10 @@ func TestCaseTerminalAskedInPipeline(t *testing.T) {
 // A pager behind the command has the keys.
 func TestCaseTerminalPager(t *testing.T) {
 	t.Parallel()
-	end := filepath.Join(t.TempDir(), "end")
+	end := newFIFO(t)
 	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'echo first; until [ -e "$0" ]; do sleep 0.02; done; echo out' "$0" | (
-			read first; read x </dev/tty; echo key-$x; : >"$0"; cat)
+		$RUN tty -- sh -c 'echo first; read end <"$0"; echo out' "$0" | (
+			read first; read x </dev/tty; echo key-$x; echo >"$0"; cat)
 		echo status-$?; read z; echo back-$z`, end)
 	tty.play("one\n", "key-one", "", "out", "", "status-0", "two\n", "back-two")
 	tty.wait()
@@ -100,10 +103,9 @@ func TestCaseTerminalPager(t *testing.T) {
 // ^Z stops a command whose standard input is no terminal, and onceonly with it, each time; fg brings both back.
 func TestCaseTerminalWithoutInput(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	begun, end := filepath.Join(dir, "begun"), filepath.Join(dir, "end")
+	begun, end := filepath.Join(t.TempDir(), "begun"), newFIFO(t)
 	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty -- sh -c 'echo $$ >"$0"; until [ -e "$1" ]; do sleep 0.02; done; echo down' "$0" "$1" </dev/null; echo stopped-$?
+		$RUN tty -- sh -c 'echo $$ >"$0"; read end <"$1"; echo down' "$0" "$1" </dev/null; echo stopped-$?
 		read s; echo shell-$s; fg; echo again-$?; read s; echo shell-$s; fg; echo status-$?`, begun, end)
 	eventually(t, "it begins", func() bool { return len(lines(begun)) > 0 })
 	pid, _ := strconv.Atoi(lines(begun)[0])
@@ -117,7 +119,7 @@ func TestCaseTerminalWithoutInput(t *testing.T) {
 		tty.expect(fmt.Sprint("shell-", k))
 		eventually(t, "the command goes on", func() bool { return !isStopped(pid) })
 	}
-	caseTouch(t, end, "")
+	caseTouch(t, end, "\n")
 	tty.play("", "down", "", "status-0")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")
@@ -126,10 +128,9 @@ func TestCaseTerminalWithoutInput(t *testing.T) {
 // Who stops a command that is not at the terminal, by hand and from elsewhere, stops it alone; the lease is kept.
 func TestCaseStoppedByHand(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	begun, end := filepath.Join(dir, "begun"), filepath.Join(dir, "end")
+	begun, end := filepath.Join(t.TempDir(), "begun"), newFIFO(t)
 	tty := newTerminal(t, "sh", "-c", `set -m
-		$RUN tty --lease 2s -- sh -c 'echo $$ >"$0"; until [ -e "$1" ]; do sleep 0.02; done; echo down' "$0" "$1" </dev/null; echo status-$?`, begun, end)
+		$RUN tty --lease 2s -- sh -c 'echo $$ >"$0"; read end <"$1"; echo down' "$0" "$1" </dev/null; echo status-$?`, begun, end)
 	eventually(t, "it begins", func() bool { return len(lines(begun)) > 0 })
 	pid, _ := strconv.Atoi(lines(begun)[0])
 	unix.Kill(-pid, unix.SIGSTOP)
@@ -137,7 +138,7 @@ func TestCaseStoppedByHand(t *testing.T) {
 	_, _, left := lockOf(t, "tty")
 	eventually(t, "its lease is renewed", func() bool { _, _, now := lockOf(t, "tty"); defer func() { left = now }(); return now > left })
 	unix.Kill(-pid, unix.SIGCONT)
-	caseTouch(t, end, "")
+	caseTouch(t, end, "\n")
 	tty.play("", "down", "", "status-0")
 	tty.wait()
 	wantEntry(t, "tty", "done", 0, "", "")

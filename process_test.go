@@ -188,6 +188,16 @@ func childOf(t *testing.T, pid int) (child int) {
 	return child
 }
 
+// newFIFO is a pipe with a name: a shell that reads from it waits, and has no other process that waits for it.
+func newFIFO(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // A lifeline is a FIFO that a command's processes hold open for writing: gone is closed when the last of them is dead.
 type lifeline struct {
 	name string
@@ -196,10 +206,7 @@ type lifeline struct {
 
 func newLifeline(t *testing.T) *lifeline {
 	t.Helper()
-	l := &lifeline{filepath.Join(t.TempDir(), "lifeline"), make(chan struct{})}
-	if err := unix.Mkfifo(l.name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	l := &lifeline{newFIFO(t), make(chan struct{})}
 	go func() {
 		f, err := os.Open(l.name)
 		if err != nil {
