@@ -23,7 +23,7 @@ func TestBugIsOneLine(t *testing.T) {
 	} {
 		for bug, text := range map[any]string{"two\nlines": "two lines", io.ErrUnexpectedEOF: "unexpected EOF"} {
 			var said bytes.Buffer
-			status := onceonly(args, buggy{bug}, &said)
+			status, _ := onceonly(args, buggy{bug}, &said)
 			result{status: status, stderr: said.String()}.want(t, exitBug, "onceonly: a bug: "+text+"\n")
 		}
 	}

@@ -53,6 +53,24 @@ func TestCaseTerminalLeftAlone(t *testing.T) {
 	wantEntry(t, "tty", "done", 0, "", "")
 }
 
+// What was stopped, goes on in the background and asks for the terminal there is stopped once more; fg gives it what it asks for.
+func TestCaseTerminalAskedForInBackground(t *testing.T) {
+	t.Parallel()
+	for k := range rounds(8, 50) {
+		job := fmt.Sprint("tty", k)
+		t.Run(job, func(t *testing.T) {
+			t.Parallel()
+			tty := newTerminal(t, "sh", "-c", `set -m
+				$RUN $0 -- cat; echo stopped-$?; bg
+				until jobs >"$1" && grep -q Stopped "$1"; do sleep 0.02; done
+				echo again; fg; echo status-$?; read y; echo back-$y`, job, filepath.Join(t.TempDir(), "jobs"))
+			tty.play("one\n", "one\r\none", "\x1a", "stopped-1", "", "again", "two\n", "two\r\ntwo", "\x04", "status-0", "three\n", "back-three")
+			tty.wait()
+			wantEntry(t, job, "done", 0, "", "")
+		})
+	}
+}
+
 // ^Z stops a whole pipeline at once, each time, and fg brings all of it back.
 func TestCaseTerminalPipeline(t *testing.T) {
 	t.Parallel()
@@ -77,14 +95,20 @@ func TestCaseTerminalAskedFor(t *testing.T) {
 	wantEntry(t, "tty", "done", 0, "", "")
 }
 
-// A command that asks on the terminal, though its standard input is none, as for a password, gets what is typed.
+// A command that asks on the terminal, though its standard input is none, as for a password, gets what is typed, also through
+// an onceonly inside an onceonly.
 func TestCaseTerminalAskedInPipeline(t *testing.T) {
 	t.Parallel()
-	tty := newTerminal(t, "sh", "-c", `set -m
-		echo sql | $RUN tty -- sh -c 'read x; read y </dev/tty; echo got-$x-$y'; echo status-$?; read z; echo back-$z`)
-	tty.play("secret\n", "got-sql-secret", "", "status-0", "two\n", "back-two")
-	tty.wait()
-	wantEntry(t, "tty", "done", 0, "", "")
+	for name, run := range map[string]string{"plain": "$RUN tty", "nested": "$RUN around -- $RUN tty"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tty := newTerminal(t, "sh", "-c", `set -m
+				echo sql | `+run+` -- sh -c 'read x; read y </dev/tty; echo got-$x-$y'; echo status-$?; read z; echo back-$z`)
+			tty.play("secret\n", "got-sql-secret", "", "status-0", "two\n", "back-two")
+			tty.wait()
+			wantEntry(t, "tty", "done", 0, "", "")
+		})
+	}
 }
 
 // A pager behind the command has the keys.

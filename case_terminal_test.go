@@ -138,6 +138,31 @@ func TestCaseTerminalInterrupt(t *testing.T) {
 	}
 }
 
+// ^C, or ^\, that ends the command ends the script too, and no attempt follows, as a shell does where onceonly is not between.
+func TestCaseTerminalScriptEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ shell, input, key, status string }{
+		"sh":       {"sh", "", "\x03", "130"},
+		"bash":     {"bash", "", "\x03", "130"},
+		"quit":     {"sh", "", "\x1c", "131"},
+		"no-input": {"bash", "</dev/null", "\x03", "130"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tty := newTerminal(t, "sh", "-c", `trap : INT QUIT
+				$0 -c "$RUN tty --attempts 2 --retry-delay 1h -- sh -c 'echo up; sleep 60' $1; echo it-goes-on"; echo status-$?; read y; echo back-$y`, c.shell, c.input)
+			tty.play("", "up", c.key, "status-"+c.status, "two\n", "back-two")
+			tty.wait()
+			if strings.Contains(tty.screen(), "it-goes-on") {
+				t.Errorf("the terminal shows %q", tty.screen())
+			}
+			if e := entryOf(t, "tty", caseDay); e.State != "failed" || e.Reason != "interrupted" || e.Signal == "" {
+				t.Errorf("entry %+v", e)
+			}
+		})
+	}
+}
+
 // SH-42: one ^C, and one TERM to the whole group of onceonly as systemd sends it, are one signal to the command.
 func TestCaseOneSignal(t *testing.T) {
 	t.Parallel()

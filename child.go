@@ -33,6 +33,7 @@ type child struct {
 	tty     *tty
 	ended   chan struct{}       // closed when the leader has ended; it is not yet reaped
 	stopped chan syscall.Signal // what has stopped it; told only with a terminal
+	typed   syscall.Signal      // what has ended it, if that can be typed at its terminal
 }
 
 // startChild starts the command. It must be called from a thread that lives until the command has ended: when it ends, the
@@ -122,9 +123,16 @@ func (c *child) end(sweep bool) syscall.WaitStatus {
 	if sweep {
 		c.signal(unix.SIGKILL)
 	}
-	c.tty.takeBack(c.pid)
+	had := c.tty.takeBack(c.pid)
 	c.tty.close()
-	return reap(c.pid)
+	status := reap(c.pid)
+	if s := status.Signal(); c.tty != nil && status.Signaled() && (s == unix.SIGINT || s == unix.SIGQUIT) {
+		c.typed = s
+		if had {
+			tellGroup(s)
+		}
+	}
+	return status
 }
 
 // reap waits for a process of ours, and returns how it ended.

@@ -49,15 +49,24 @@ func unignore(s unix.Signal) { setAction(s, &byDefault) }
 // stopHere stops the process as a command was stopped, and its group with it. It does not return before the process goes on: a
 // signal to the process may be any thread's, and this one would run on for a moment. ^Z stops nobody whom nobody could let go on.
 func stopHere(by syscall.Signal) {
-	if !isIgnored(unix.SIGTSTP) {
-		ignoring(unix.SIGTSTP, func() { unix.Kill(0, unix.SIGTSTP) })
-	}
-	if by != unix.SIGTSTP {
+	tellGroup(unix.SIGTSTP)
+	if by != unix.SIGTSTP && isOrphaned() { // it would be asked for again and again
 		by = unix.SIGSTOP
 	}
-	before := setAction(unix.SIGTSTP, &byDefault)
+	before := setAction(by, &byDefault)
 	unix.Tgkill(unix.Getpid(), unix.Gettid(), by)
-	setAction(unix.SIGTSTP, &before)
+	setAction(by, &before)
+}
+
+// isOrphaned says whether our group has nobody above it, in the same session, who could let it go on.
+func isOrphaned() bool {
+	all, group := procs(), unix.Getpgrp()
+	session, _ := unix.Getsid(0)
+	above := map[int]bool{}
+	for _, p := range all {
+		above[p.pid] = p.session == session && p.group != group
+	}
+	return !slices.ContainsFunc(all, func(p proc) bool { return p.group == group && above[p.parent] })
 }
 
 // isStopped says whether a process was stopped, by a signal or by its terminal.
@@ -97,8 +106,8 @@ func deadBelow(parent int) (pids []int) {
 
 // A proc is what /proc says of a process.
 type proc struct {
-	pid, parent, group int
-	dead               bool // and perhaps not reaped
+	pid, parent, group, session int
+	dead                        bool // and perhaps not reaped
 }
 
 func procs() (all []proc) {
@@ -108,8 +117,8 @@ func procs() (all []proc) {
 		var p proc
 		var state string
 		p.pid, _ = strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		n, _ := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &p.parent, &p.group)
-		if p.dead = state == "Z" || state == "X"; n == 3 {
+		n, _ := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &p.parent, &p.group, &p.session)
+		if p.dead = state == "Z" || state == "X"; n == 4 {
 			all = append(all, p)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"syscall"
 )
 
 // Exit statuses. The command's own is passed on; these are onceonly's.
@@ -26,6 +27,7 @@ type exit struct {
 	msg    string // "" says nothing
 	hint   string
 	normal bool // said only with --verbose or on a terminal
+	typed  syscall.Signal
 }
 
 func (e *exit) Error() string { return e.msg }

@@ -36,6 +36,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -81,13 +82,17 @@ func main() {
 		os.Exit(guardMain(os.Args))
 	}
 	stderr := &descriptor{fd: 2}
-	status := onceonly(os.Args, os.Stdout, stderr)
+	status, typed := onceonly(os.Args, os.Stdout, stderr)
 	stderr.rest()
+	if typed != 0 {
+		dieOf(typed)
+	}
 	os.Exit(status)
 }
 
-// onceonly runs one command line and returns the exit status. It is the one place that tells an error.
-func onceonly(args []string, stdout, stderr io.Writer) (status int) {
+// onceonly runs one command line and returns the exit status, and the signal from the terminal that has ended the command,
+// if one has. It is the one place that tells an error.
+func onceonly(args []string, stdout, stderr io.Writer) (status int, typed syscall.Signal) {
 	v := &voice{w: stderr, verbose: isTerminal(2)}
 	defer func() {
 		if bug := recover(); bug != nil {
@@ -98,18 +103,18 @@ func onceonly(args []string, stdout, stderr io.Writer) (status int) {
 	a := app(args, stdout, v)
 	if len(args) > 1 && args[1] == "complete" {
 		complete(a.Commands, args[2:], stdout)
-		return 0
+		return 0, 0
 	}
 	err := a.Run(reorder(args))
 	var e *exit
 	switch {
 	case err == nil:
-		return 0
+		return 0, 0
 	case !errors.As(err, &e):
 		e = usage(err.Error(), "onceonly --help")
 	}
 	v.leave(e)
-	return e.status
+	return e.status, e.typed
 }
 
 func isTerminal(fd int) bool {

@@ -136,12 +136,16 @@ func (r *run) attempt() (e *exit, again bool) {
 		return r.notStarted(err), false
 	}
 	w := r.watch(child)
-	r.interrupted = w.interrupted
 	status := child.end(w.why != "" || w.interrupted || r.mayTryAgain(w))
 	if w.why == "" && status.Signaled() && status.Signal() == syscall.SIGKILL && r.lease.kill().past() {
 		w.why = whyAway // the guard was faster
 	}
-	return r.record(w, status, time.Duration(bootNow()-started))
+	w.interrupted = w.interrupted || child.typed != 0
+	r.interrupted = w.interrupted
+	if e, again = r.record(w, status, time.Duration(bootNow()-started)); e.status == exitSignal+int(child.typed) {
+		e.typed = child.typed
+	}
+	return e, again
 }
 
 // mayTryAgain says whether a failure leaves this process another attempt: not after a signal or a lost lease.

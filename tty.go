@@ -84,11 +84,29 @@ func (t *tty) give(group int) (err error) {
 }
 
 // takeBack makes the terminal ours again, if it is the command's or that of a group that is gone. The shell may have given it
-// to others meanwhile.
-func (t *tty) takeBack(command int) {
-	if group := t.foreground(); group == command || group > 0 && unix.Kill(-group, 0) == unix.ESRCH {
+// to others meanwhile. It says whether it was the command's.
+func (t *tty) takeBack(command int) bool {
+	group := t.foreground()
+	if group == command || group > 0 && unix.Kill(-group, 0) == unix.ESRCH {
 		t.give(unix.Getpgrp())
 	}
+	return group == command
+}
+
+// tellGroup sends the others of our group what the terminal has sent to the command alone: a script goes no further, and
+// what is before and behind in a pipeline ends.
+func tellGroup(s syscall.Signal) {
+	if !isIgnored(s) {
+		ignoring(s, func() { unix.Kill(0, s) })
+	}
+}
+
+// dieOf ends onceonly as the command was ended: a shell asks whether it was by a signal, and not for 130, to leave a loop.
+func dieOf(s syscall.Signal) {
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	signal.Ignore(s)
+	unignore(s)
+	unix.Kill(unix.Getpid(), s)
 }
 
 // suspend is for a command that was stopped. If it was for the terminal, and we can give it that, it goes on. If nobody waits
@@ -96,6 +114,9 @@ func (t *tty) takeBack(command int) {
 // its prompt again; it returns when all go on. The lease runs on: should it run out, the guard kills the command.
 func (c *child) suspend(by syscall.Signal) {
 	t := c.tty
+	if !isStopped(c.pid) { // somebody has let it go on meanwhile
+		return
+	}
 	switch asks := by == unix.SIGTTIN || by == unix.SIGTTOU; {
 	case asks && t.isOurs() && t.give(c.pid) == nil:
 		t.wanted = true
