@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -117,12 +118,22 @@ func TestCaseEmptyRoot(t *testing.T) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	data, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o755)
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
 	}
+	writeProgram(t, to, string(text))
+}
+
+// writeProgram writes what is to be executed. No other test may start a process meanwhile: it would hold the file open for
+// writing until its own exec, and nobody could execute it.
+func writeProgram(t *testing.T, name, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(name, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
 	if err == nil {
-		err = os.Chmod(to, 0o755)
+		err = os.Chmod(name, 0o755)
 	}
 	if err != nil {
 		t.Fatal(err)

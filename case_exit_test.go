@@ -101,9 +101,7 @@ func TestCaseCannotStartUsesNoAttempt(t *testing.T) {
 			t.Errorf("%s: %v", host, r)
 		}
 	}
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho $ONCEONLY_ATTEMPT >>"+log+"\nexit 3\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, script, "#!/bin/sh\necho $ONCEONLY_ATTEMPT >>"+log+"\nexit 3\n")
 	newHost(t, "web-3").run(caseRun("report", "", script)...).want(t, 3, "")
 	if got := newHost(t, "web-1").run(caseRun("report", "", script)...); got.status != 75 {
 		t.Errorf("after a real failure: %v", got)

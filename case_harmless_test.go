@@ -263,13 +263,7 @@ func TestGuardOfTheSameProgram(t *testing.T) {
 	t.Parallel()
 	dir, e := t.TempDir(), newEnder(t)
 	program, started := filepath.Join(dir, "onceonly"), filepath.Join(dir, "started")
-	text, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	copyFile(t, binary, program)
 	cmd := newHost(t, "web-1").command(caseRun("j", "", e.command("0")...)...)
 	cmd.Path = program
 	p := caseStart(t, cmd)

@@ -102,9 +102,7 @@ func TestNameTiedToTheCommand(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho $ONCEONLY_JOB $* >>"+log+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, path, "#!/bin/sh\necho $ONCEONLY_JOB $* >>"+log+"\n")
 		paths = append(paths, path)
 	}
 	hosts := []*host{newHost(t, "web-1"), newHost(t, "web-2"), newHost(t, "web-3")}

@@ -61,10 +61,10 @@ func TestCaseTerminalAskedForInBackground(t *testing.T) {
 		t.Run(job, func(t *testing.T) {
 			t.Parallel()
 			tty := newTerminal(t, "sh", "-c", `set -m
-				$RUN $0 -- cat; echo stopped-$?; bg
+				$RUN $0 -- sed -u s/^/got-/; echo stopped-$?; bg
 				until jobs >"$1" && grep -q Stopped "$1"; do sleep 0.02; done
 				echo again; fg; echo status-$?; read y; echo back-$y`, job, filepath.Join(t.TempDir(), "jobs"))
-			tty.play("one\n", "one\r\none", "\x1a", "stopped-1", "", "again", "two\n", "two\r\ntwo", "\x04", "status-0", "three\n", "back-three")
+			tty.play("one\n", "got-one", "\x1a", "stopped-1", "", "again", "two\n", "got-two", "\x04", "status-0", "three\n", "back-three")
 			tty.wait()
 			wantEntry(t, job, "done", 0, "", "")
 		})

@@ -150,7 +150,7 @@ func TestCaseTerminalScriptEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tty := newTerminal(t, "sh", "-c", `trap : INT QUIT
-				$0 -c "$RUN tty --attempts 2 --retry-delay 1h -- sh -c 'echo up; sleep 60' $1; echo it-goes-on"; echo status-$?; read y; echo back-$y`, c.shell, c.input)
+				$0 -c "$RUN tty --attempts 2 --retry-delay 1h -- sh -c 'echo up; read x <\"\$0\"' $2 $1; echo it-goes-on"; echo status-$?; read y; echo back-$y`, c.shell, c.input, newFIFO(t))
 			tty.play("", "up", c.key, "status-"+c.status, "two\n", "back-two")
 			tty.wait()
 			if strings.Contains(tty.screen(), "it-goes-on") {

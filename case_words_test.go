@@ -138,9 +138,7 @@ func TestCaseUnreadableFile(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	program, conf, empty := filepath.Join(dir, "onceonly"), filepath.Join(dir, "onceonly.conf"), filepath.Join(dir, "empty")
-	if text, err := os.ReadFile(binary); err != nil || os.WriteFile(program, text, 0o755) != nil {
-		t.Fatal("no copy: ", err)
-	}
+	copyFile(t, binary, program)
 	caseTouch(t, conf, "ONCEONLY_REDIS="+shared.url()+"\n")
 	caseTouch(t, empty, "")
 	os.Chmod(empty, 0o644)

@@ -50,7 +50,7 @@ func newCronFleet(t *testing.T) *cronFleet {
 		absent(t, "libfaketime")
 	}
 	f := &cronFleet{t: t, dir: t.TempDir(), clock: clocks[0]}
-	f.write("cron", 0o755, string(daemon))
+	writeProgram(f.t, filepath.Join(f.dir, "cron"), string(daemon))
 	buildShifted(t, filepath.Join(f.dir, "onceonly"))
 	f.program("tick", `echo "$ONCEONLY_SLOT $(hostname)" >>"$0.log"`)
 	f.program("fails", `echo "$ONCEONLY_SLOT $ONCEONLY_ATTEMPT" >>"$0.log"; echo "it fails on $(hostname)"; sleep 8; exit 1`) // until the last clock is there
@@ -66,7 +66,7 @@ func newCronFleet(t *testing.T) *cronFleet {
 		}
 		f.write(name+"/crontabs/root", 0o600, f.crontab(h))
 		f.write(name+"/crontab", 0o644, "")
-		f.write(name+"/sbin/sendmail", 0o755, "#!/bin/sh\ncat >"+h.dir+"/mail/$$\n")
+		f.program(name+"/sbin/sendmail", "cat >"+h.dir+"/mail/$$")
 		f.hosts = append(f.hosts, h)
 	}
 	return f
@@ -79,7 +79,9 @@ func (f *cronFleet) write(name string, mode os.FileMode, text string) {
 	}
 }
 
-func (f *cronFleet) program(name, script string) { f.write(name, 0o755, "#!/bin/sh\n"+script+"\n") }
+func (f *cronFleet) program(name, script string) {
+	writeProgram(f.t, filepath.Join(f.dir, name), "#!/bin/sh\n"+script+"\n")
+}
 
 // crontab is the same on every host, but for where a real host would have its own disk.
 func (f *cronFleet) crontab(h *cronHost) string {

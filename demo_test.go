@@ -41,9 +41,7 @@ func TestDemo(t *testing.T) {
 	t.Run("untrue", func(t *testing.T) { // an onceonly that does nothing, and says so to nobody
 		t.Parallel()
 		lazy := filepath.Join(t.TempDir(), "lazy")
-		if err := os.WriteFile(lazy, []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, lazy, "#!/bin/sh\n")
 		out, err := runDemo(t, demo, lazy, "")
 		if err == nil || !strings.Contains(out, "0 hosts ran the command, want 1") {
 			t.Errorf("%v\n%s", err, out)

@@ -42,9 +42,7 @@ func newRecorder(t *testing.T, programs ...string) *recorder {
 
 func (r *recorder) program(name, text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
+	writeProgram(r.t, filepath.Join(r.dir, name), text)
 }
 
 // calls are the programs' calls so far: psql <-f> <range.sql>.

@@ -117,9 +117,7 @@ func meet(i int) (older, newer writer) {
 func newScript(t *testing.T, dir, name, text string, places ...string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(strings.NewReplacer(places...).Replace(text)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, path, strings.NewReplacer(places...).Replace(text))
 	return path
 }
 
