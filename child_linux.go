@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -46,16 +47,24 @@ func ignoring(s unix.Signal, meanwhile func()) {
 // unignore is for a signal that os/signal ignores.
 func unignore(s unix.Signal) { setAction(s, &byDefault) }
 
-// stopHere stops the process as a command was stopped, and its group with it. It does not return before the process goes on: a
-// signal to the process may be any thread's, and this one would run on for a moment. ^Z stops nobody whom nobody could let go on.
+// stopHere stops the process as a command was stopped, and its group with it, until somebody lets it go on. ^Z stops nobody whom
+// nobody could let go on.
 func stopHere(by syscall.Signal) {
 	tellGroup(unix.SIGTSTP)
 	if by != unix.SIGTSTP && isOrphaned() { // it would be asked for again and again
 		by = unix.SIGSTOP
 	}
 	before := setAction(by, &byDefault)
-	unix.Tgkill(unix.Getpid(), unix.Gettid(), by)
+	raise(by)
 	setAction(by, &before)
+}
+
+// raise returns when the signal has done what it does: one to the process may be any thread's, and this one would run on for a
+// moment.
+func raise(s unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.Tgkill(unix.Getpid(), unix.Gettid(), s)
 }
 
 // isOrphaned says whether our group has nobody above it, in the same session, who could let it go on.

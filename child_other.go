@@ -34,7 +34,9 @@ func isStopped(int) bool { return false }
 
 func nameProcess(string) {}
 
-func stopHere(syscall.Signal) { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+func stopHere(syscall.Signal) { raise(unix.SIGSTOP) }
+
+func raise(s unix.Signal) { unix.Kill(unix.Getpid(), s) }
 
 func deadBelow(int) []int { return nil }
 

@@ -106,7 +106,7 @@ func dieOf(s syscall.Signal) {
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	signal.Ignore(s)
 	unignore(s)
-	unix.Kill(unix.Getpid(), s)
+	raise(s)
 }
 
 // suspend is for a command that was stopped. If it was for the terminal, and we can give it that, it goes on. If nobody waits
