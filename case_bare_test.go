@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -113,29 +112,5 @@ func TestCaseEmptyRoot(t *testing.T) {
 	}
 	if names, _ := os.ReadDir(root); len(names) != 1 {
 		t.Errorf("left in the root: %v", names)
-	}
-}
-
-func copyFile(t *testing.T, from, to string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeProgram(t, to, string(text))
-}
-
-// writeProgram writes what is to be executed. No other test may start a process meanwhile: it would hold the file open for
-// writing until its own exec, and nobody could execute it.
-func writeProgram(t *testing.T, name, text string) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	err := os.WriteFile(name, []byte(text), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err == nil {
-		err = os.Chmod(name, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }

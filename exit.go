@@ -26,8 +26,8 @@ type exit struct {
 	status int
 	msg    string // "" says nothing
 	hint   string
-	normal bool // said only with --verbose or on a terminal
-	typed  syscall.Signal
+	normal bool           // said only with --verbose or on a terminal
+	typed  syscall.Signal // ended the command, and ends onceonly too
 }
 
 func (e *exit) Error() string { return e.msg }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -231,6 +232,30 @@ func absent(t *testing.T, what string) {
 		t.Fatalf("CI must have what this test needs, %s", what)
 	}
 	t.Skipf("this test needs %s", what)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeProgram(t, to, string(text))
+}
+
+// writeProgram writes what is to be executed. No other test may start a process meanwhile: it would hold the file open for
+// writing until its own exec, and nobody could execute it.
+func writeProgram(t *testing.T, name, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(name, []byte(text), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err == nil {
+		err = os.Chmod(name, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually waits for a fact, with a deadline.
